@@ -1,0 +1,1 @@
+//! Which target a new flow goes to.

@@ -1,0 +1,1 @@
+//! The control core: objects, health, drain clocks, the socket.

@@ -1,0 +1,1 @@
+//! The flow table and what is in it.

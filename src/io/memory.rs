@@ -1,0 +1,79 @@
+//! Ports made of memory, for tests and benches: what is put in is received, what is sent can be
+//! taken out.
+
+use std::collections::VecDeque;
+
+use super::{Burst, PacketBuf, PortQueue};
+
+/// Room before and after a frame, as an mbuf has.
+const HEADROOM: usize = 128;
+
+/// A packet in plain memory, with headroom as an mbuf has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryBuf {
+    storage: Vec<u8>,
+    start: usize,
+}
+
+impl MemoryBuf {
+    /// A packet with these bytes.
+    pub fn new(frame: &[u8]) -> MemoryBuf {
+        let mut storage = vec![0; HEADROOM];
+        storage.extend_from_slice(frame);
+        MemoryBuf { storage, start: HEADROOM }
+    }
+}
+
+impl PacketBuf for MemoryBuf {
+    fn bytes(&self) -> &[u8] {
+        &self.storage[self.start..]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..]
+    }
+
+    fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.start = self.start.checked_sub(len)?;
+        Some(self.bytes_mut())
+    }
+
+    fn trim_front(&mut self, len: usize) {
+        self.start = (self.start + len).min(self.storage.len());
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.storage.truncate(self.start + len);
+    }
+}
+
+/// A port of memory.
+#[derive(Debug, Default)]
+pub struct MemoryPort {
+    /// Frames waiting to be received, oldest first.
+    pub arriving: VecDeque<MemoryBuf>,
+    /// Frames that were sent, oldest first.
+    pub sent: Vec<MemoryBuf>,
+    /// How many frames the next transmits still take before the port is full; `None`: no limit.
+    pub room: Option<usize>,
+}
+
+impl PortQueue for MemoryPort {
+    type Buf = MemoryBuf;
+
+    fn receive(&mut self, burst: &mut Burst<MemoryBuf>) {
+        while !burst.is_full() {
+            let Some(buf) = self.arriving.pop_front() else { break };
+            burst.push(buf);
+        }
+    }
+
+    fn transmit(&mut self, burst: &mut Burst<MemoryBuf>) -> usize {
+        let taken = self.room.map_or(burst.len(), |room| room.min(burst.len()));
+        if let Some(room) = &mut self.room {
+            *room -= taken;
+        }
+        self.sent.extend(burst.drain(..taken));
+        taken
+    }
+}

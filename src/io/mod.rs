@@ -1,0 +1,54 @@
+//! Packets in and out. [`PortQueue`] is one worker's queue pair of one port, [`PacketBuf`] one
+//! packet; DPDK stands behind them in the daemon, plain memory in tests.
+
+use arrayvec::ArrayVec;
+
+pub mod memory;
+
+/// Packets handled together. 32 is DPDK's customary burst: long enough to hide a cache miss behind
+/// the others' work, short enough to stay in L1.
+pub const BURST: usize = 32;
+
+/// A burst of packets.
+pub type Burst<B> = ArrayVec<B, BURST>;
+
+/// One packet, owned: dropping it gives its memory back.
+pub trait PacketBuf: Sized + Send {
+    /// The frame from its Ethernet header on.
+    fn bytes(&self) -> &[u8];
+
+    /// The frame, to be written.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Grows the frame by `len` bytes at its front, contents undefined, and returns the whole frame.
+    /// `None` if there is not that much headroom; the frame is then as it was.
+    fn prepend(&mut self, len: usize) -> Option<&mut [u8]>;
+
+    /// Cuts `len` bytes off the front. The caller has checked `len <= bytes().len()`; more is
+    /// clamped.
+    fn trim_front(&mut self, len: usize);
+
+    /// Cuts the frame to `len` bytes. Longer than it is: nothing happens.
+    fn truncate(&mut self, len: usize);
+
+    /// Whether all of the frame is in `bytes()` (a chained mbuf's is not).
+    fn is_contiguous(&self) -> bool {
+        true
+    }
+
+    /// Asks the CPU to load the frame's first line.
+    fn prefetch(&self) {}
+}
+
+/// One worker's queue pair of one port.
+pub trait PortQueue {
+    /// This device's packets.
+    type Buf: PacketBuf;
+
+    /// Takes what has arrived, at most what `burst` has room for. Never waits.
+    fn receive(&mut self, burst: &mut Burst<Self::Buf>);
+
+    /// Sends from the front of `burst` as many as the device takes now and returns how many that
+    /// were; the rest stay in `burst`, in order. Never waits.
+    fn transmit(&mut self, burst: &mut Burst<Self::Buf>) -> usize;
+}
