@@ -1,1 +1,3 @@
+//! What a worker does with a packet.
 
+pub mod reset;

@@ -1,0 +1,233 @@
+//! The outer headers of a packet to and from an appliance. [`OuterTemplate`] holds the 82 bytes that a
+//! target's packets begin with, made once per target, so that encapsulation is one copy and a few
+//! stores; [`parse`] judges what came back up to the UDP payload.
+
+#![forbid(unsafe_code)]
+
+use std::net::Ipv4Addr;
+
+use thiserror::Error;
+
+use super::super::checksum::{self, Sum};
+use super::super::ethernet::{self, MacAddr, ethertype};
+use super::super::ip::{Fragment, PacketError, protocol};
+use super::super::ipv4::{self, Ipv4Header};
+use super::super::udp::{self, UdpHeader};
+use super::{
+    ATTACHMENT_ID_HEADER, ENDPOINT_ID_HEADER, FLOW_COOKIE_HEADER, OVERHEAD, UDP_PORT, VERSION_AND_LENGTH,
+};
+
+/// Bytes before the inner packet: Ethernet 14, IPv4 20, UDP 8, GENEVE 40.
+pub const OUTER_LEN: usize = ethernet::HEADER_LEN + OVERHEAD;
+
+/// Time to live of outer headers (W-1).
+pub const TTL: u8 = 255;
+
+// Offsets from the start of the frame.
+const IP: usize = ethernet::HEADER_LEN;
+const UDP: usize = IP + ipv4::HEADER_LEN;
+const GENEVE: usize = UDP + udp::HEADER_LEN;
+const OPTIONS: usize = GENEVE + super::HEADER_LEN;
+
+/// What differs from packet to packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OuterFields {
+    /// Bytes of the inner packet, at most [`MAX_INNER_LEN`](super::MAX_INNER_LEN), which the caller has seen to (M-1).
+    pub inner_len: u16,
+    /// EtherType of the inner packet: 0x0800 or 0x86DD.
+    pub protocol: u16,
+    /// UDP source port, one for the flow's life (W-3).
+    pub source_port: u16,
+    /// The endpoint's 64-bit id.
+    pub endpoint_id: u64,
+    /// The attachment's 64-bit id.
+    pub attachment_id: u64,
+    /// The flow's cookie (F-11).
+    pub cookie: u32,
+}
+
+/// The outer headers of one target's packets.
+#[derive(Clone, Debug)]
+pub struct OuterTemplate {
+    bytes: [u8; OUTER_LEN],
+    /// Sum of the IPv4 header without its total length, so that its checksum needs one addition.
+    header_sum: Sum,
+}
+
+impl OuterTemplate {
+    /// The headers from our address on the target's side to the target, by way of `dst_mac`.
+    pub fn new(src_mac: MacAddr, dst_mac: MacAddr, src_ip: Ipv4Addr, dst_ip: Ipv4Addr) -> OuterTemplate {
+        let mut bytes = [0; OUTER_LEN];
+        put(&mut bytes, 0, dst_mac.0);
+        put(&mut bytes, 6, src_mac.0);
+        put(&mut bytes, 12, ethertype::IPV4.to_be_bytes());
+
+        // Identification 0: an atomic datagram has no use for one (RFC 6864 4.1).
+        put(&mut bytes, IP, [0x45]);
+        put(&mut bytes, IP + 6, ipv4::DONT_FRAGMENT.to_be_bytes());
+        put(&mut bytes, IP + 8, [TTL, protocol::UDP]);
+        put(&mut bytes, IP + 12, src_ip.octets());
+        put(&mut bytes, IP + 16, dst_ip.octets());
+        let header_sum = Sum::ZERO.bytes(&bytes[IP..UDP]);
+
+        put(&mut bytes, UDP + 2, UDP_PORT.to_be_bytes());
+
+        put(&mut bytes, GENEVE, VERSION_AND_LENGTH.to_be_bytes());
+        put(&mut bytes, OPTIONS, ENDPOINT_ID_HEADER.to_be_bytes());
+        put(&mut bytes, OPTIONS + 12, ATTACHMENT_ID_HEADER.to_be_bytes());
+        put(&mut bytes, OPTIONS + 24, FLOW_COOKIE_HEADER.to_be_bytes());
+        OuterTemplate { bytes, header_sum }
+    }
+
+    /// Writes the outer headers at a frame's front (W-1, W-2), UDP checksum 0. For a right one call
+    /// [`fill_udp_checksum`] afterwards on the whole frame.
+    #[inline]
+    pub fn write(&self, out: &mut [u8; OUTER_LEN], fields: &OuterFields) {
+        #[expect(clippy::cast_possible_truncation, reason = "68 and 48")]
+        const ADDED: (u16, u16) = (OVERHEAD as u16, (OVERHEAD - ipv4::HEADER_LEN) as u16);
+        let total_len = fields.inner_len.wrapping_add(ADDED.0);
+        let udp_len = fields.inner_len.wrapping_add(ADDED.1);
+
+        *out = self.bytes;
+        put(out, IP + 2, total_len.to_be_bytes());
+        put(out, IP + 10, self.header_sum.u16(total_len).checksum().to_be_bytes());
+        put(out, UDP, fields.source_port.to_be_bytes());
+        put(out, UDP + 4, udp_len.to_be_bytes());
+        put(out, GENEVE + 2, fields.protocol.to_be_bytes());
+        put(out, OPTIONS + 4, fields.endpoint_id.to_be_bytes());
+        put(out, OPTIONS + 16, fields.attachment_id.to_be_bytes());
+        put(out, OPTIONS + 28, fields.cookie.to_be_bytes());
+    }
+}
+
+/// Stores a field; every call has constant bounds, which are checked when compiled.
+#[inline(always)]
+fn put<const N: usize>(out: &mut [u8; OUTER_LEN], at: usize, field: [u8; N]) {
+    if let Some(to) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *to = field;
+    }
+}
+
+/// Computes the UDP checksum of an encapsulated frame, as [`OuterTemplate::write`] began it, over all of
+/// its payload. Bytes after the datagram (padding) do not count. A frame that is shorter than it says is left
+/// as it is.
+pub fn fill_udp_checksum(frame: &mut [u8]) {
+    let Some(ip) = frame.get_mut(IP..) else { return };
+    let Ok(header) = Ipv4Header::parse(ip) else { return };
+    let udp = usize::from(header.header_len);
+    let Some(UdpHeader { len, .. }) = ip.get(udp..).and_then(UdpHeader::parse) else { return };
+    let Some(datagram) = ip.get_mut(udp..udp + usize::from(len)) else { return };
+    let Some(field) = datagram.get_mut(6..8) else { return };
+    field.fill(0);
+    let sum = checksum::pseudo_v4(header.src, header.dst, protocol::UDP, len).bytes(datagram);
+    if let Some(field) = datagram.get_mut(6..8) {
+        field.copy_from_slice(&sum.udp_checksum().to_be_bytes());
+    }
+}
+
+/// The outer headers of a packet that came to our GENEVE port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OuterReceived {
+    /// Who sent it.
+    pub src_ip: u32,
+    /// Our address.
+    pub dst_ip: u32,
+    /// UDP source port.
+    pub src_port: u16,
+    /// UDP destination port, always 6081.
+    pub dst_port: u16,
+    /// Offset of the UDP payload from the start of the IP header.
+    pub udp_payload_offset: u16,
+    /// Bytes of the UDP payload; all of them are there.
+    pub udp_payload_len: u16,
+    /// Whether the sender computed a UDP checksum (it was right).
+    pub has_udp_checksum: bool,
+}
+
+impl OuterReceived {
+    /// The UDP payload within the packet that was parsed: the GENEVE header and all after it.
+    #[inline]
+    pub fn payload<'a>(&self, ip: &'a [u8]) -> &'a [u8] {
+        let start = usize::from(self.udp_payload_offset);
+        ip.get(start..start + usize::from(self.udp_payload_len)).unwrap_or_default()
+    }
+}
+
+/// Why a packet is no intact GENEVE datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum OuterError {
+    /// Not IPv4, or not UDP to port 6081: none of ours, the host may have it.
+    #[error("not a UDP datagram to port 6081")]
+    NotGeneve,
+    /// The IPv4 header is malformed.
+    #[error(transparent)]
+    Ip(#[from] PacketError),
+    /// The IPv4 header checksum is wrong.
+    #[error("wrong IPv4 header checksum")]
+    BadHeaderChecksum,
+    /// A time to live of 0 on arrival.
+    #[error("time to live 0")]
+    TtlZero,
+    /// A fragment: outer packets have DF set and are never fragmented by us (W-1).
+    #[error("a fragment of an outer packet")]
+    Fragment,
+    /// The UDP length is below 8 or more than the packet has.
+    #[error("the UDP length and the packet's disagree")]
+    BadUdpLength,
+    /// There is a UDP checksum and it is wrong.
+    #[error("wrong UDP checksum")]
+    BadUdpChecksum,
+}
+
+/// Judges the outer headers of a packet that may be an appliance's answer (W-4, W-5): any TTL from 1 up, DF
+/// set or clear, IPv4 options, any source port, UDP checksum 0 or right.
+#[inline]
+pub fn parse(ip: &[u8]) -> Result<OuterReceived, OuterError> {
+    if ip.first().is_none_or(|first| first >> 4 != 4) {
+        return Err(OuterError::NotGeneve);
+    }
+    let header = Ipv4Header::parse(ip)?;
+    if header.protocol != protocol::UDP {
+        return Err(OuterError::NotGeneve);
+    }
+    let udp_start = usize::from(header.header_len);
+    let packet = ip.get(..usize::from(header.total_len)).ok_or(PacketError::LengthMismatch)?;
+    let datagram = packet.get(udp_start..).ok_or(PacketError::LengthMismatch)?;
+    match header.fragment {
+        Fragment::Whole => {}
+        // Only a first fragment has a port by which it may be known as somebody else's.
+        Fragment::First if UdpHeader::parse(datagram).is_some_and(|udp| udp.dst_port != UDP_PORT) => {
+            return Err(OuterError::NotGeneve);
+        }
+        Fragment::First | Fragment::Later => return Err(OuterError::Fragment),
+    }
+    let udp = UdpHeader::parse(datagram).ok_or(PacketError::TransportTruncated)?;
+    if udp.dst_port != UDP_PORT {
+        return Err(OuterError::NotGeneve);
+    }
+    if !ipv4::header_checksum_ok(packet) {
+        return Err(OuterError::BadHeaderChecksum);
+    }
+    if header.ttl == 0 {
+        return Err(OuterError::TtlZero);
+    }
+    let Some(payload_len) = usize::from(udp.len).checked_sub(udp::HEADER_LEN) else {
+        return Err(OuterError::BadUdpLength);
+    };
+    let datagram = datagram.get(..usize::from(udp.len)).ok_or(OuterError::BadUdpLength)?;
+    if udp.checksum != 0
+        && !checksum::pseudo_v4(header.src, header.dst, protocol::UDP, udp.len).bytes(datagram).is_right()
+    {
+        return Err(OuterError::BadUdpChecksum);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "at most 60 + 8, and the UDP length less 8")]
+    Ok(OuterReceived {
+        src_ip: header.src,
+        dst_ip: header.dst,
+        src_port: udp.src_port,
+        dst_port: udp.dst_port,
+        udp_payload_offset: (udp_start + udp::HEADER_LEN) as u16,
+        udp_payload_len: payload_len as u16,
+        has_udp_checksum: udp.checksum != 0,
+    })
+}

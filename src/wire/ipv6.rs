@@ -1,0 +1,115 @@
+//! The IPv6 header and its extension headers (RFC 8200), walked up to the transport header and
+//! bounded in number (M-6): a packet of nothing but extension headers costs no more than any other.
+
+#![forbid(unsafe_code)]
+
+use super::ip::{Fragment, PacketError, protocol};
+use super::load::{be16, field16, field128};
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = 40;
+
+/// Extension headers that are walked. RFC 8200 4.1 knows seven in a regular packet, destination options
+/// counted twice.
+pub const MAX_EXTENSION_HEADERS: usize = 8;
+
+/// A packet's fixed IPv6 header, read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Header {
+    /// Bytes after the fixed header, as the sender says. Not judged against the bytes here. A jumbogram
+    /// (RFC 2675) says 0 and is met as an empty packet.
+    pub payload_len: u16,
+    /// Protocol or extension header that follows.
+    pub next_header: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Source address.
+    pub src: u128,
+    /// Destination address.
+    pub dst: u128,
+}
+
+impl Ipv6Header {
+    /// Reads the header at the start of `ip`, whose version the caller knows to be 6.
+    #[inline]
+    pub fn parse(ip: &[u8]) -> Result<Ipv6Header, PacketError> {
+        let header = ip.first_chunk::<HEADER_LEN>().ok_or(PacketError::Truncated)?;
+        Ok(Ipv6Header {
+            payload_len: field16::<4, _>(header),
+            next_header: header[6],
+            hop_limit: header[7],
+            src: field128::<8, _>(header),
+            dst: field128::<24, _>(header),
+        })
+    }
+}
+
+/// Where the extension headers end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// Protocol after the last extension header walked. In a [`Fragment::Later`] it is what the fragment
+    /// header names, which may be an extension header of the first fragment.
+    pub protocol: u8,
+    /// Offset from the start of the IP header.
+    pub offset: u16,
+    /// Place in the datagram.
+    pub fragment: Fragment,
+}
+
+/// Walks from the fixed header, which said `next_header`, to the transport header. `ip` ends where the
+/// packet ends.
+#[inline]
+pub fn walk(ip: &[u8], next_header: u8) -> Result<Transport, PacketError> {
+    if is_extension(next_header) {
+        walk_extensions(ip, next_header)
+    } else {
+        Ok(Transport { protocol: next_header, offset: 40, fragment: Fragment::Whole })
+    }
+}
+
+#[inline]
+fn is_extension(next_header: u8) -> bool {
+    matches!(
+        next_header,
+        protocol::HOP_BY_HOP
+            | protocol::ROUTING
+            | protocol::FRAGMENT
+            | protocol::AH
+            | protocol::DESTINATION_OPTIONS
+    )
+}
+
+fn walk_extensions(ip: &[u8], next_header: u8) -> Result<Transport, PacketError> {
+    let mut at = Transport { protocol: next_header, offset: 40, fragment: Fragment::Whole };
+    for _ in 0..MAX_EXTENSION_HEADERS {
+        let start = usize::from(at.offset);
+        // Next header and, in most, the length in 8-byte units beyond the first.
+        let [next, len] = be16(ip, start).ok_or(PacketError::Truncated)?.to_be_bytes();
+        let header_len = match at.protocol {
+            protocol::FRAGMENT => 8,
+            // RFC 4302 2.2: in 4-byte units, minus two.
+            protocol::AH => (u16::from(len) + 2) * 4,
+            _ => (u16::from(len) + 1) * 8,
+        };
+        if start + usize::from(header_len) > ip.len() {
+            return Err(PacketError::Truncated);
+        }
+        if at.protocol == protocol::FRAGMENT {
+            let offset_and_more = be16(ip, start + 2).ok_or(PacketError::Truncated)?;
+            if offset_and_more & 0xfff8 != 0 {
+                let offset = at.offset + header_len;
+                return Ok(Transport { protocol: next, offset, fragment: Fragment::Later });
+            }
+            if offset_and_more & 1 != 0 {
+                at.fragment = Fragment::First;
+            }
+        }
+        at.protocol = next;
+        // At most 40 + 8 × 2,048 bytes.
+        at.offset += header_len;
+        if !is_extension(next) {
+            return Ok(at);
+        }
+    }
+    Err(PacketError::TooManyExtensionHeaders)
+}
