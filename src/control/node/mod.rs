@@ -1,0 +1,114 @@
+//! The node's configuration: the TOML file that says which cores, ports, endpoints and neighbours
+//! this machine has. What is balanced onto what is not in it (`control::model`).
+//!
+//! `flowgated` reads it once, before EAL starts. Whatever is wrong with it is refused here, in one
+//! sentence with the file, the place in it, what was seen and what was expected.
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod error;
+mod sections;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+
+pub use error::ConfigError;
+pub use sections::{
+    Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, Underlay, WorkerIdle,
+    Workers,
+};
+pub use values::{Device, EndpointKind, HashSeed, InterfaceAddress, MacAddress, WireId};
+
+use super::fault_path;
+use super::model::Zone;
+
+/// A node's configuration, checked.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Flowgate node")]
+pub struct NodeConfig {
+    /// The zone that this node is in. Without one it gives flows to the targets of every zone.
+    pub zone: Option<Zone>,
+    /// Where what must survive a restart is kept.
+    #[serde(default = "default_state_directory")]
+    pub state_directory: PathBuf,
+    /// The objects document that seeds an empty state directory.
+    pub objects: Option<PathBuf>,
+    /// The secret that flows are spread under, as 64 hexadecimal digits. The nodes of a fleet
+    /// have the same. Without it and without `hash_seed_file`, one is made at the first start and
+    /// kept in the state directory.
+    pub hash_seed: Option<HashSeed>,
+    /// A file that holds the hash seed.
+    pub hash_seed_file: Option<PathBuf>,
+    /// The control socket.
+    #[serde(default)]
+    pub socket: Socket,
+    /// DPDK's environment.
+    #[serde(default)]
+    pub eal: Eal,
+    /// The cores that forward.
+    pub workers: Workers,
+    /// The ports, each opened by DPDK.
+    pub ports: Vec<Port>,
+    /// The network that the targets are on.
+    pub underlay: Underlay,
+    /// Neighbours that are not asked for.
+    #[serde(default)]
+    pub neighbours: Vec<Neighbour>,
+    /// Where client traffic enters and leaves (O-4).
+    pub endpoints: Vec<Endpoint>,
+    /// What the daemon says of itself.
+    #[serde(default)]
+    pub log: Log,
+}
+
+fn default_state_directory() -> PathBuf {
+    PathBuf::from("/var/lib/flowgate")
+}
+
+impl NodeConfig {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// The first fault, with the file's name.
+    pub fn load(path: &Path) -> Result<NodeConfig, ConfigError> {
+        std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::new(None, format!("cannot be read: {error}")))
+            .and_then(|text| NodeConfig::parse(&text))
+            .map_err(|error| error.in_file(path))
+    }
+
+    /// Reads and checks the text of a configuration.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn parse(text: &str) -> Result<NodeConfig, ConfigError> {
+        let at_line = |error: &toml::de::Error, path| {
+            let line = |start| 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+            // A message of toml's may run over several lines; a refusal is one sentence.
+            let message = error.message().trim_end().replace('\n', ", ");
+            ConfigError::new(
+                path,
+                match error.span() {
+                    Some(span) => format!("{message} (line {})", line(span.start)),
+                    None => message,
+                },
+            )
+        };
+        let deserializer = toml::Deserializer::parse(text).map_err(|error| at_line(&error, None))?;
+        let config: NodeConfig = serde_path_to_error::deserialize(deserializer)
+            .map_err(|error| at_line(error.inner(), fault_path::of(error.path())))?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// The JSON Schema of the node's configuration.
+#[must_use]
+pub fn node_schema() -> Schema {
+    schemars::schema_for!(NodeConfig)
+}
