@@ -1,0 +1,119 @@
+//! The HTTP check (H-1): one `GET` over HTTP/1.1 on a new connection; the final answer's code
+//! decides. Only the head is read, at most [`MAX_HEAD`] bytes of it, and the connection is closed
+//! then, whatever follows. Interim answers (1xx) are read past, as RFC 9110 section 15.2 asks.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::connect::{Deadline, connect};
+use crate::control::health::matcher::Matcher;
+use crate::control::health::settings::CheckPath;
+use crate::control::health::state::{ReasonCode, StateReason};
+
+/// The most bytes that are read of an answer before its head must have ended; interim answers count.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// The most header fields. Servers allow about 100 in requests; answers have a dozen.
+const MAX_FIELDS: usize = 128;
+
+/// How much of an answer that is not HTTP is shown.
+const SHOWN: usize = 32;
+
+const USER_AGENT: &str = concat!("flowgate-health/", env!("CARGO_PKG_VERSION"));
+
+/// `Ok` if a final answer came by the deadline, and its code is one that `matcher` has.
+pub(super) async fn check(
+    target: SocketAddrV4,
+    source: Option<Ipv4Addr>,
+    path: &CheckPath,
+    matcher: &Matcher,
+    deadline: Deadline,
+) -> Result<(), StateReason> {
+    let mut stream = connect(target, source, deadline).await?;
+    // A target may answer without reading, and reset (H-3): a failed write is told only if no answer
+    // is there. The request fits in a new socket's buffer, so the write waits for nobody.
+    let request = request(target, path);
+    let sent = deadline.bound(stream.write_all(request.as_bytes()), || "request not sent".to_owned()).await?;
+    let code = final_code(&mut stream, deadline).await.map_err(|failure| match (failure, sent) {
+        (ReadFailure::Reason(reason), _) => reason,
+        (ReadFailure::Broken { what, received: 0 }, Err(error)) => {
+            failed(format!("{what}; request: {error}"))
+        }
+        (ReadFailure::Broken { what, received }, _) => {
+            failed(format!("{what} before the answer's head was complete ({received} bytes received)"))
+        }
+    })?;
+    if matcher.matches(code) {
+        Ok(())
+    } else {
+        let seen = format!("[{code}], expected {matcher}");
+        Err(StateReason::seen(ReasonCode::ResponseCodeMismatch, seen))
+    }
+}
+
+/// RFC 9112 section 3. The port is left out of `Host` where it is the default one (RFC 9110, 7.2).
+fn request(target: SocketAddrV4, path: &CheckPath) -> String {
+    let host = if target.port() == 80 { target.ip().to_string() } else { target.to_string() };
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    )
+}
+
+fn failed(what: impl fmt::Display) -> StateReason {
+    StateReason::seen(ReasonCode::FailedHealthChecks, what)
+}
+
+/// Why there is no code.
+enum ReadFailure {
+    /// Told already.
+    Reason(StateReason),
+    /// The connection ended after `received` bytes.
+    Broken { what: String, received: usize },
+}
+
+/// The code of the first answer that is not an interim one.
+async fn final_code(stream: &mut TcpStream, deadline: Deadline) -> Result<u16, ReadFailure> {
+    let mut head = Vec::new();
+    let mut received = 0;
+    loop {
+        let mut room = (&mut *stream).take(u64::try_from(MAX_HEAD - received).unwrap_or(0));
+        let missing = || match received {
+            0 => "connected, but no answer".to_owned(),
+            bytes => format!("answer's head not complete ({bytes} bytes received)"),
+        };
+        let read = deadline.bound(room.read_buf(&mut head), missing).await.map_err(ReadFailure::Reason)?;
+        match read {
+            Ok(0) => return Err(ReadFailure::Broken { what: "connection closed".to_owned(), received }),
+            Ok(bytes) => received += bytes,
+            Err(error) => return Err(ReadFailure::Broken { what: error.to_string(), received }),
+        }
+        if let Some(code) = take_final_code(&mut head).map_err(ReadFailure::Reason)? {
+            return Ok(code);
+        }
+        if received >= MAX_HEAD {
+            let long = failed(format!("answer's head is longer than {MAX_HEAD} bytes"));
+            return Err(ReadFailure::Reason(long));
+        }
+    }
+}
+
+/// The final code in `head`, if its answer's head is complete; interim answers are taken out of it.
+fn take_final_code(head: &mut Vec<u8>) -> Result<Option<u16>, StateReason> {
+    loop {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut answer = httparse::Response::new(&mut fields);
+        let parsed = answer.parse(head).map_err(|error| {
+            let begin = head.get(..SHOWN).unwrap_or(head).escape_ascii();
+            failed(format!("answer is not HTTP/1: {error}; it begins \"{begin}\""))
+        })?;
+        match (parsed, answer.code) {
+            (httparse::Status::Partial, _) | (_, None) => return Ok(None),
+            // 101 ends HTTP on the connection: nothing final can follow.
+            (httparse::Status::Complete(length), Some(100 | 102..=199)) => drop(head.drain(..length)),
+            (httparse::Status::Complete(_), Some(code)) => return Ok(Some(code)),
+        }
+    }
+}

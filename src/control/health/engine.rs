@@ -1,0 +1,279 @@
+//! The engine: which targets there are, and a task for each that is checked. The control core owns
+//! it, calls `update` with the whole list after every change, and reads the events.
+//!
+//! A check's result, its count and the event are one step of the target's task: nothing waits
+//! between a result and the channel. What does not change in an `update` is not touched: neither the
+//! counts nor the running check nor its place in the interval (H-9).
+
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::check::{Probe, SocketProbe};
+use super::damping::Verdict;
+use super::schedule::Schedule;
+use super::settings::HealthCheckSettings;
+use super::state::{HealthEvent, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
+use super::target::Target;
+
+/// One target and what the engine is to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckSpec {
+    /// The target; its address is the one that is checked.
+    pub key: TargetKey,
+    /// How it is checked; one `Arc` serves a whole group.
+    pub settings: Arc<HealthCheckSettings>,
+    /// Whether it is.
+    pub duty: Duty,
+}
+
+/// What is to be done about a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Duty {
+    /// It is registered and may be given traffic here.
+    Check,
+    /// It is registered and is given none (H-6).
+    Unused(Unused),
+    /// It is deregistered, and its delay has not elapsed.
+    Drain,
+}
+
+/// Why a registered target is given no traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unused {
+    /// No listener forwards to its group.
+    Group,
+    /// Its zone is not the node's, and cross-zone is off.
+    Zone,
+    /// Its address is one that cannot be a target's, such as the node's own.
+    Address,
+}
+
+impl Unused {
+    /// As it is told (H-5), in AWS's words.
+    pub(super) fn reason(self) -> StateReason {
+        match self {
+            Self::Group => StateReason::plain(ReasonCode::NotInUse),
+            Self::Zone => StateReason {
+                code: ReasonCode::NotInUse,
+                description: "Target is in an Availability Zone that is not enabled for the load balancer"
+                    .to_owned(),
+            },
+            Self::Address => StateReason::plain(ReasonCode::IpUnusable),
+        }
+    }
+}
+
+/// Why a target cannot be checked out of turn.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CannotCheck {
+    /// No such target.
+    #[error("target {0} is not registered")]
+    NotRegistered(TargetKey),
+    /// It is unused or draining.
+    #[error("target {0} is not being checked")]
+    NotChecked(TargetKey),
+}
+
+/// The health of all targets of this node. Dropped, it ends every check.
+#[derive(Debug)]
+pub struct HealthEngine<P = SocketProbe> {
+    probe: Arc<P>,
+    events: mpsc::UnboundedSender<HealthEvent>,
+    /// Where every target's grid of checks is laid from.
+    anchor: Instant,
+    targets: HashMap<TargetKey, Watched>,
+}
+
+/// A target and its task, if it is checked.
+#[derive(Debug)]
+struct Watched {
+    spec: CheckSpec,
+    target: Shared,
+    task: Option<Task>,
+}
+
+type Shared = Arc<Mutex<Target>>;
+
+/// A running task; dropped, it is ended, and its connection closed with it.
+#[derive(Debug)]
+struct Task {
+    handle: JoinHandle<()>,
+    out_of_turn: Arc<Notify>,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+impl<P: Probe> HealthEngine<P> {
+    /// An engine without targets, and where its events come out. The channel is unbounded, as a
+    /// change of state must not be lost or wait; damping and the interval bound how many there are.
+    pub fn new(probe: P) -> (Self, mpsc::UnboundedReceiver<HealthEvent>) {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let engine = Self { probe: Arc::new(probe), events, anchor: Instant::now(), targets: HashMap::new() };
+        (engine, receiver)
+    }
+
+    /// `specs` are all the targets there are from now on (of two with one key, the later counts).
+    /// Called within a `tokio` runtime, where the checks will run.
+    ///
+    /// A target whose spec is as before is not touched. Other thresholds are held against its counts
+    /// and may change its state at once; another interval or timeout keeps the counts; another
+    /// question (protocol, port, path, matcher) keeps the state and restarts the counts. Its duty
+    /// back to [`Duty::Check`] makes it `initial` (T-7).
+    pub fn update(&mut self, specs: impl IntoIterator<Item = CheckSpec>) {
+        let now = Moment::now();
+        let mut before = std::mem::take(&mut self.targets);
+        for spec in specs {
+            let known = self.targets.remove(&spec.key).or_else(|| before.remove(&spec.key));
+            let watched = match known {
+                Some(watched) => self.changed(watched, spec, now),
+                None => self.registered(spec, now),
+            };
+            self.targets.insert(watched.spec.key.clone(), watched);
+        }
+        for watched in before.into_values() {
+            // The task goes first: nothing of the target is heard after its last event.
+            drop(watched.task);
+            let target = lock(&watched.target);
+            self.send(target.deregistered(now));
+        }
+    }
+
+    /// How `key` stands; `None` if it is not registered.
+    pub fn view(&self, key: &TargetKey) -> Option<TargetHealthView> {
+        self.targets.get(key).map(|watched| lock(&watched.target).view())
+    }
+
+    /// What checks decided of `key`, for whoever builds what the data path goes by; `None` if it is
+    /// not registered.
+    pub fn verdict(&self, key: &TargetKey) -> Option<Verdict> {
+        self.targets.get(key).map(|watched| lock(&watched.target).verdict())
+    }
+
+    /// Checks `key` at once, out of turn; the result counts as any other. One check begins
+    /// after this call, however often it is called meanwhile; the regular ones keep their places.
+    pub fn check_now(&self, key: &TargetKey) -> Result<(), CannotCheck> {
+        let watched = self.targets.get(key).ok_or_else(|| CannotCheck::NotRegistered(key.clone()))?;
+        let task = watched.task.as_ref().ok_or_else(|| CannotCheck::NotChecked(key.clone()))?;
+        task.out_of_turn.notify_one();
+        Ok(())
+    }
+
+    fn registered(&self, spec: CheckSpec, now: Moment) -> Watched {
+        let (target, event) = Target::register(spec.key.clone(), spec.duty, spec.settings.thresholds, now);
+        self.send(event);
+        let target = Arc::new(Mutex::new(target));
+        let task = self.task(&spec, &target, now);
+        Watched { spec, target, task }
+    }
+
+    fn changed(&self, watched: Watched, spec: CheckSpec, now: Moment) -> Watched {
+        let Watched { spec: before, target, task } = watched;
+        if before == spec {
+            return Watched { spec, target, task };
+        }
+        let (old, new) = (&before.settings, &spec.settings);
+        let same_question = old.asks_the_same(new);
+        let same_task = before.duty == spec.duty && same_question && old.timing == new.timing;
+        {
+            let mut target = lock(&target);
+            if before.duty != spec.duty {
+                self.send(target.assign(spec.duty, new.thresholds, now));
+            }
+            if !same_question {
+                self.send(target.restart_counts(now));
+            }
+            if old.thresholds != new.thresholds {
+                self.send(target.set_thresholds(new.thresholds, now));
+            }
+        }
+        let task = if same_task {
+            task
+        } else {
+            drop(task);
+            self.task(&spec, &target, now)
+        };
+        Watched { spec, target, task }
+    }
+
+    fn task(&self, spec: &CheckSpec, target: &Shared, now: Moment) -> Option<Task> {
+        if spec.duty != Duty::Check {
+            return None;
+        }
+        let interval = spec.settings.timing.interval();
+        let out_of_turn = Arc::new(Notify::new());
+        let watch = Watch {
+            probe: Arc::clone(&self.probe),
+            events: self.events.clone(),
+            address: SocketAddrV4::new(spec.key.address, spec.settings.port.get()),
+            settings: Arc::clone(&spec.settings),
+            target: Arc::clone(target),
+            schedule: Schedule::new(&spec.key, self.anchor.into_std(), interval, now.monotonic),
+            out_of_turn: Arc::clone(&out_of_turn),
+        };
+        Some(Task { handle: tokio::spawn(watch.run()), out_of_turn })
+    }
+
+    fn send(&self, event: Option<HealthEvent>) {
+        emit(&self.events, event);
+    }
+}
+
+/// Nobody listens only while the control core ends, and then nobody needs the event.
+fn emit(events: &mpsc::UnboundedSender<HealthEvent>, event: Option<HealthEvent>) {
+    if let Some(event) = event {
+        events.send(event).ok();
+    }
+}
+
+/// A target's fields are set one after another without a step that can panic, so that those of a
+/// poisoned lock are whole.
+fn lock(target: &Shared) -> MutexGuard<'_, Target> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a target's task goes by.
+struct Watch<P> {
+    probe: Arc<P>,
+    events: mpsc::UnboundedSender<HealthEvent>,
+    address: SocketAddrV4,
+    settings: Arc<HealthCheckSettings>,
+    target: Shared,
+    schedule: Schedule,
+    out_of_turn: Arc<Notify>,
+}
+
+impl<P: Probe> Watch<P> {
+    async fn run(mut self) {
+        loop {
+            let delay = self.turn().await;
+            lock(&self.target).begin_check();
+            let result = self.probe.check(self.address, &self.settings).await;
+            let event = lock(&self.target).end_check(result, delay, Moment::now());
+            emit(&self.events, event);
+        }
+    }
+
+    /// Waits until a check is to be made; how late it is.
+    async fn turn(&mut self) -> Duration {
+        let due = Instant::from_std(self.schedule.due());
+        tokio::select! {
+            () = sleep_until(due) => {
+                let now = Instant::now();
+                self.schedule.advance(now.into_std());
+                now.saturating_duration_since(due)
+            }
+            () = self.out_of_turn.notified() => Duration::ZERO,
+        }
+    }
+}
