@@ -1,8 +1,17 @@
 //! Packets in and out. [`PortQueue`] is one worker's queue pair of one port, [`PacketBuf`] one
 //! packet; DPDK stands behind them in the daemon, plain memory in tests.
+//!
+//! Beside them, what a worker needs of the machine: a [`clock`], a place on a CPU ([`affinity`]),
+//! hugepages, and the arguments that DPDK is started with ([`eal_config`]).
 
 use arrayvec::ArrayVec;
 
+pub mod affinity;
+pub mod clock;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
+pub mod eal_config;
+pub mod hugepages;
 pub mod memory;
 
 /// Packets handled together. 32 is DPDK's customary burst: long enough to hide a cache miss behind
@@ -51,4 +60,9 @@ pub trait PortQueue {
     /// Sends from the front of `burst` as many as the device takes now and returns how many that
     /// were; the rest stay in `burst`, in order. Never waits.
     fn transmit(&mut self, burst: &mut Burst<Self::Buf>) -> usize;
+
+    /// Drops every packet of `burst`, all at once where that is cheaper than one by one.
+    fn discard(&mut self, burst: &mut Burst<Self::Buf>) {
+        burst.clear();
+    }
 }

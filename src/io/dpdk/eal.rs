@@ -1,0 +1,215 @@
+//! DPDK's environment (EAL): started once in a process, with arguments that
+//! [`EalConfig`](crate::io::eal_config::EalConfig) composes.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, NulError, c_char, c_int};
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::sched::{sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::capture::Capture;
+
+/// Whether EAL was ever started in this process. DPDK cannot start twice, not even after a failure.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Why EAL did not start. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum EalError {
+    /// There is one EAL a process.
+    #[error("DPDK was already started in this process, and can be only once: restart the process")]
+    AlreadyStarted,
+    /// An argument has a NUL inside.
+    #[error("an EAL argument has a NUL byte in it: {0}")]
+    Argument(#[from] NulError),
+    /// Hugepages were asked for and there are not enough.
+    #[error(
+        "DPDK found no free hugepages: reserve some (`echo 512 > /proc/sys/vm/nr_hugepages`) or set hugepages to \
+         \"never\" ({said})"
+    )]
+    Hugepages {
+        /// DPDK's own words.
+        said: String,
+    },
+    /// Something needs a right that the process does not have.
+    #[error(
+        "DPDK may not do what it must: run as root, or with CAP_NET_RAW, CAP_NET_ADMIN and CAP_IPC_LOCK ({said})"
+    )]
+    Permission {
+        /// DPDK's own words.
+        said: String,
+    },
+    /// A device that was named could not be opened.
+    #[error(
+        "DPDK could not open the device: check its name, its arguments and that the interface exists ({said})"
+    )]
+    Device {
+        /// DPDK's own words.
+        said: String,
+    },
+    /// Anything else.
+    #[error("DPDK did not start: {errno} ({said})")]
+    Init {
+        /// DPDK's error number.
+        errno: io::Error,
+        /// DPDK's own words.
+        said: String,
+    },
+    /// Its log could not be caught.
+    #[error("no memory file for DPDK's log: {0}")]
+    Capture(#[source] io::Error),
+}
+
+/// A hold on the running EAL. The last one dropped shuts it down.
+#[derive(Clone, Debug)]
+pub struct Eal(Arc<Running>);
+
+#[derive(Debug)]
+struct Running {
+    /// The numbers of the ports that are open, so that none is opened twice.
+    open_ports: Mutex<BTreeSet<u16>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: pools, ports and queues each hold an `Eal`, so none is left, and neither is a
+        // packet: a pool with packets out keeps its hold for good.
+        unsafe { dpdk_sys::rte_eal_cleanup() };
+    }
+}
+
+impl Eal {
+    /// Starts EAL with these arguments (without a program name). Takes about 0.2 s.
+    ///
+    /// DPDK's warnings while it starts are caught and come back in the error; later ones go to
+    /// standard error. An operator who gives `--log-level` sees everything at once. The calling
+    /// thread becomes DPDK's main thread; its CPU affinity is the same afterwards as before.
+    ///
+    /// # Errors
+    /// When DPDK refuses. It cannot be tried again in this process.
+    pub fn start(args: &[String]) -> Result<Eal, EalError> {
+        let asked_for_log = args.iter().any(|arg| arg.starts_with("--log-level"));
+        let quiet = (!asked_for_log).then_some("--log-level=warning");
+        let args = std::iter::once("flowgated")
+            .chain(quiet)
+            .chain(args.iter().map(String::as_str))
+            .map(CString::new)
+            .collect::<Result<Vec<CString>, NulError>>()?;
+
+        if STARTED.swap(true, Ordering::SeqCst) {
+            return Err(EalError::AlreadyStarted);
+        }
+        let mut capture =
+            if asked_for_log { None } else { Some(Capture::start().map_err(EalError::Capture)?) };
+        // EAL pins the calling thread to the cores of its main lcore.
+        let affinity = sched_getaffinity(Pid::from_raw(0));
+        let result = init(args);
+        if let Ok(affinity) = affinity
+            && let Err(error) = sched_setaffinity(Pid::from_raw(0), &affinity)
+        {
+            tracing::warn!("the CPU affinity of DPDK's main thread could not be put back: {error}");
+        }
+        match result {
+            Ok(()) => Ok(Eal(Arc::new(Running { open_ports: Mutex::default() }))),
+            Err(errno) => {
+                let said = capture.as_mut().map_or_else(|| Ok(String::new()), Capture::text);
+                Err(EalError::explain(errno, &said.map_err(EalError::Capture)?))
+            }
+        }
+    }
+
+    /// DPDK's version, such as `DPDK 22.11.11`.
+    pub fn version() -> String {
+        // SAFETY: a C string that DPDK keeps for good.
+        let version = unsafe { std::ffi::CStr::from_ptr(dpdk_sys::rte_version()) };
+        version.to_string_lossy().into_owned()
+    }
+
+    /// Whether packets lie in hugepages.
+    pub fn has_hugepages(&self) -> bool {
+        // SAFETY: EAL runs while `self` lives.
+        unsafe { dpdk_sys::rte_eal_has_hugepages() != 0 }
+    }
+
+    /// Marks a port as open; `false` if it is already.
+    pub(super) fn claim_port(&self, number: u16) -> bool {
+        self.0.open_ports.lock().unwrap_or_else(PoisonError::into_inner).insert(number)
+    }
+
+    /// The port is closed.
+    pub(super) fn release_port(&self, number: u16) {
+        self.0.open_ports.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+}
+
+fn init(args: Vec<CString>) -> Result<(), io::Error> {
+    // EAL reorders the array and keeps pointers into the strings: both stay for good.
+    let mut pointers: Vec<*mut c_char> = args.into_iter().map(CString::into_raw).collect();
+    pointers.push(std::ptr::null_mut());
+    let pointers = pointers.leak();
+    let count = c_int::try_from(pointers.len() - 1).unwrap_or(c_int::MAX);
+    // SAFETY: a null-terminated array of C strings that are never freed; the first call in this
+    // process, by `STARTED`.
+    let result = unsafe { dpdk_sys::rte_eal_init(count, pointers.as_mut_ptr()) };
+    if result < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+/// The calling thread's `rte_errno`.
+pub(super) fn last_error() -> io::Error {
+    // SAFETY: reads a thread-local variable.
+    io::Error::from_raw_os_error(unsafe { dpdk_sys::shim_errno() })
+}
+
+impl EalError {
+    /// The error that fits what DPDK said: its number alone tells little.
+    fn explain(errno: io::Error, said: &str) -> EalError {
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said = lines.collect::<Vec<_>>().join("; ");
+        let mentions = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        if mentions(&["Operation not permitted", "Permission denied"])
+            || matches!(errno.kind(), io::ErrorKind::PermissionDenied)
+        {
+            EalError::Permission { said }
+        } else if mentions(&["hugepage", "huge page", "Cannot init memory"]) {
+            EalError::Hugepages { said }
+        } else if mentions(&["device", "Cannot probe"]) {
+            EalError::Device { said }
+        } else {
+            EalError::Init { errno, said }
+        }
+    }
+}
+
+/// A thread that DPDK knows: without it, taking packets from a pool and giving them back costs
+/// twice as much. Made on the thread it is for, after the thread was pinned (its NUMA node is read
+/// then), and dropped there.
+#[derive(Debug)]
+pub struct WorkerThread {
+    _eal: Eal,
+    /// The registration is the thread's own: not `Send`.
+    _here: PhantomData<*const ()>,
+}
+
+impl WorkerThread {
+    /// Makes the calling thread known.
+    ///
+    /// # Errors
+    /// When DPDK has no room for one more (128 by default), or knows the thread already.
+    pub fn register(eal: &Eal) -> io::Result<WorkerThread> {
+        // SAFETY: EAL runs while `eal` lives.
+        if unsafe { dpdk_sys::rte_thread_register() } != 0 {
+            return Err(last_error());
+        }
+        Ok(WorkerThread { _eal: eal.clone(), _here: PhantomData })
+    }
+}
+
+impl Drop for WorkerThread {
+    fn drop(&mut self) {
+        // SAFETY: on the thread that was registered, as this type cannot leave it.
+        unsafe { dpdk_sys::rte_thread_unregister() };
+    }
+}
