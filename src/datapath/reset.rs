@@ -187,3 +187,6 @@ fn write_segment(segment: &mut [u8], header: &TcpHeader, answer: &Answer, pseudo
         *to = word.to_be_bytes();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,3 +123,73 @@ pub const fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
 pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
     Sum::ZERO.u16(!checksum).u32(!old).u32(new).checksum()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::sample::naive_checksum;
+    use super::*;
+
+    #[test]
+    fn the_example_of_rfc_1071_section_3_adds_up() {
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(Sum::ZERO.bytes(&bytes).fold(), 0xddf2);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1624_section_4_gives_zero_and_not_its_negative() {
+        assert_eq!(update_u16(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn a_udp_checksum_of_zero_is_sent_as_ones() {
+        assert_eq!(Sum::ZERO.u16(0xffff).checksum(), 0);
+        assert_eq!(Sum::ZERO.u16(0xffff).udp_checksum(), 0xffff);
+        assert_eq!(Sum::ZERO.u16(0x1234).udp_checksum(), !0x1234);
+    }
+
+    #[test]
+    fn the_longest_packet_of_ones_does_not_overflow() {
+        assert_eq!(Sum::ZERO.bytes(&[0xff; 65_536]).u128(u128::MAX).fold(), 0xffff);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_add_up_as_the_obvious_loop_has_it(bytes in prop::collection::vec(any::<u8>(), 0..1_700), skip in 0usize..9) {
+            let bytes = bytes.get(skip..).unwrap_or_default();
+            prop_assert_eq!(Sum::ZERO.bytes(bytes).checksum(), naive_checksum(bytes));
+        }
+
+        #[test]
+        fn pseudo_headers_add_up_as_their_bytes_do(src: u128, dst: u128, protocol: u8, len: u16) {
+            let mut v6 = [src.to_be_bytes(), dst.to_be_bytes()].concat();
+            v6.extend([0, 0, len.to_be_bytes()[0], len.to_be_bytes()[1], 0, 0, 0, protocol]);
+            prop_assert_eq!(pseudo_v6(src, dst, protocol, len.into()).checksum(), naive_checksum(&v6));
+
+            let (src, dst) = ((src >> 96) as u32, (dst >> 96) as u32);
+            let mut v4 = [src.to_be_bytes(), dst.to_be_bytes()].concat();
+            v4.extend([0, protocol, len.to_be_bytes()[0], len.to_be_bytes()[1]]);
+            prop_assert_eq!(pseudo_v4(src, dst, protocol, len).checksum(), naive_checksum(&v4));
+        }
+
+        #[test]
+        fn an_updated_checksum_is_the_one_computed_anew(
+            mut words in prop::collection::vec(1u16.., 10),
+            at in 0usize..9,
+            new: (u16, u16),
+        ) {
+            let bytes = |words: &[u16]| words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<u8>>();
+            let before = naive_checksum(&bytes(&words));
+            let old = words[at];
+            words[at] = new.0;
+            let after = naive_checksum(&bytes(&words));
+            prop_assert_eq!(update_u16(before, old, words[at]), after);
+
+            let old = u32::from(words[at]) << 16 | u32::from(words[at + 1]);
+            (words[at], words[at + 1]) = new;
+            let new = u32::from(new.0) << 16 | u32::from(new.1);
+            prop_assert_eq!(update_u32(after, old, new), naive_checksum(&bytes(&words)));
+        }
+    }
+}

@@ -176,3 +176,100 @@ impl From<MacAddr> for String {
         address.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(types: &[u16]) -> Vec<u8> {
+        let mut frame = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1];
+        for (nth, ethertype) in types.iter().enumerate() {
+            if nth > 0 {
+                frame.extend([0x20, 0x64]);
+            }
+            frame.extend(ethertype.to_be_bytes());
+        }
+        frame
+    }
+
+    #[test]
+    fn tags_of_both_kinds_are_passed_over() {
+        let parsed = |types: &[u16]| Link::parse(&frame(types)).unwrap();
+        let link = |header_len, ethertype, vlan_tags| Link { header_len, ethertype, vlan_tags };
+        assert_eq!(parsed(&[0x0800]), link(14, 0x0800, 0));
+        assert_eq!(parsed(&[0x0806]), link(14, 0x0806, 0));
+        assert_eq!(parsed(&[0x8100, 0x86dd]), link(18, 0x86dd, 1));
+        assert_eq!(parsed(&[0x88a8, 0x8100, 0x0800]), link(22, 0x0800, 2));
+    }
+
+    #[test]
+    fn a_third_tag_is_left_so_that_the_frame_counts_as_not_ip() {
+        let link = Link::parse(&frame(&[0x8100, 0x8100, 0x8100, 0x0800])).unwrap();
+        assert_eq!(link, Link { header_len: 22, ethertype: 0x8100, vlan_tags: 2 });
+    }
+
+    #[test]
+    fn a_frame_cut_anywhere_in_its_link_header_is_refused() {
+        for types in [&[0x0800][..], &[0x8100, 0x0800], &[0x88a8, 0x8100, 0x86dd]] {
+            let whole = frame(types);
+            for len in 0..whole.len() {
+                assert_eq!(Link::parse(&whole[..len]), Err(Truncated), "{types:x?} cut to {len}");
+            }
+            assert_eq!(usize::from(Link::parse(&whole).unwrap().header_len), whole.len());
+        }
+    }
+
+    #[test]
+    fn group_addresses_are_told_from_a_hosts() {
+        assert!(is_group_addressed(&[0xff; 14]) && is_group_addressed(&[0x01, 0, 0x5e, 0, 0, 1]));
+        assert!(!is_group_addressed(&frame(&[0x0800])) && !is_group_addressed(&[]));
+        assert!(MacAddr::BROADCAST.is_group() && !MacAddr([2, 0, 0, 0, 0, 1]).is_group());
+    }
+
+    #[test]
+    fn an_address_is_read_only_from_six_pairs_of_digits() {
+        assert_eq!("02:00:00:0A:b0:ff".parse(), Ok(MacAddr([2, 0, 0, 0x0a, 0xb0, 0xff])));
+        for wrong in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:00:00",
+            "2:0:0:0:0:1",
+            "02:00:00:00:00:0g",
+            "+2:00:00:00:00:01",
+        ] {
+            assert_eq!(wrong.parse::<MacAddr>(), Err(BadMacAddr(wrong.to_owned())));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_exchanges_the_addresses_and_nothing_else(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut swapped = bytes.clone();
+            swap_addresses(&mut swapped);
+            let expected = match bytes.len() {
+                ..12 => bytes.clone(),
+                _ => [&bytes[6..12], &bytes[..6], &bytes[12..]].concat(),
+            };
+            prop_assert_eq!(swapped, expected);
+        }
+
+        #[test]
+        fn an_address_survives_text_and_json(octets: [u8; 6]) {
+            let address = MacAddr(octets);
+            prop_assert_eq!(address.to_string().parse::<MacAddr>(), Ok(address));
+            let json = serde_json::to_string(&address).unwrap();
+            prop_assert_eq!(&json, &format!("\"{address}\""));
+            prop_assert_eq!(serde_json::from_str::<MacAddr>(&json).unwrap(), address);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Ok(link) = Link::parse(&bytes) {
+                prop_assert!(usize::from(link.header_len) <= bytes.len());
+                prop_assert_eq!(link.header_len, 14 + 4 * link.vlan_tags);
+            }
+        }
+    }
+}

@@ -205,3 +205,6 @@ fn set_once<T, const N: usize>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,3 +75,57 @@ pub fn header_checksum_ok(ip: &[u8]) -> bool {
     let header_len = usize::from(first & 0x0f) * 4;
     header_len >= HEADER_LEN && ip.get(..header_len).is_some_and(|header| Sum::ZERO.bytes(header).is_right())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn a_fragments_place_is_read_from_offset_and_more() {
+        let place = |flags| {
+            Ipv4Header::parse(&sample::ipv4_with([1; 4], [2; 4], 6, flags, &[], &[0; 20])).unwrap().fragment
+        };
+        assert_eq!(place(0x0000), Fragment::Whole);
+        assert_eq!(place(0x4000), Fragment::Whole);
+        assert_eq!(place(0x2000), Fragment::First);
+        assert_eq!(place(0x2001), Fragment::Later);
+        assert_eq!(place(0x0001), Fragment::Later);
+    }
+
+    #[test]
+    fn a_header_must_hold_what_its_length_says() {
+        let packet = sample::ipv4_with([1; 4], [2; 4], 17, 0, &[1; 40], &[]);
+        for len in 0..60 {
+            assert_eq!(Ipv4Header::parse(&packet[..len]), Err(PacketError::Truncated), "cut to {len}");
+        }
+        assert_eq!(Ipv4Header::parse(&packet).unwrap().header_len, 60);
+        let mut short = packet;
+        short[0] = 0x44;
+        assert_eq!(Ipv4Header::parse(&short), Err(PacketError::BadHeaderLength));
+        assert!(!header_checksum_ok(&short));
+    }
+
+    proptest! {
+        #[test]
+        fn one_flipped_bit_makes_the_checksum_wrong(src: [u8; 4], dst: [u8; 4], words in 0usize..11, bit: prop::sample::Index) {
+            let mut packet = sample::ipv4_with(src, dst, 6, 0, &vec![1; words * 4], b"payload");
+            prop_assert!(header_checksum_ok(&packet));
+            let header_len = 20 + words * 4;
+            // Not of the first byte: another length covers other bytes, which may add up by chance.
+            let bit = 8 + bit.index(header_len * 8 - 8);
+            packet[bit / 8] ^= 0x80 >> (bit % 8);
+            prop_assert!(!header_checksum_ok(&packet), "bit {} flipped", bit);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = header_checksum_ok(&bytes);
+            if let Ok(header) = Ipv4Header::parse(&bytes) {
+                prop_assert!((20..=bytes.len()).contains(&header.header_len.into()));
+            }
+        }
+    }
+}

@@ -113,3 +113,73 @@ fn walk_extensions(ip: &[u8], next_header: u8) -> Result<Transport, PacketError>
     }
     Err(PacketError::TooManyExtensionHeaders)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::sample;
+    use super::*;
+
+    fn packet(first: u8, payload: &[u8]) -> Vec<u8> {
+        sample::ipv6([1; 16], [2; 16], first, payload)
+    }
+
+    fn transport(protocol: u8, offset: u16, fragment: Fragment) -> Result<Transport, PacketError> {
+        Ok(Transport { protocol, offset, fragment })
+    }
+
+    // M-6
+    #[test]
+    fn every_extension_header_is_walked_by_its_own_length() {
+        let mut chain = vec![43, 1];
+        chain.extend([0; 14]); // hop-by-hop, 16 bytes
+        chain.extend([60, 0, 0, 0, 0, 0, 0, 0]); // routing
+        chain.extend([51, 0, 0, 0, 0, 0, 0, 0]); // destination options
+        chain.extend([44, 4]);
+        chain.extend([0; 22]); // authentication, (4 + 2) × 4 bytes
+        chain.extend([6, 0, 0, 0, 0, 0, 0, 7]); // fragment, atomic
+        assert_eq!(walk(&packet(0, &chain), 0), transport(6, 40 + 64, Fragment::Whole));
+        for len in 40..104 {
+            assert_eq!(walk(&packet(0, &chain)[..len], 0), Err(PacketError::Truncated), "cut to {len}");
+        }
+    }
+
+    #[test]
+    fn the_walk_ends_at_a_later_fragment_whatever_it_names_next() {
+        let later = [60, 0, 0x05, 0xa8, 0, 0, 0, 7, 0xff, 0xff];
+        assert_eq!(walk(&packet(44, &later), 44), transport(60, 48, Fragment::Later));
+        let first = [17, 0, 0, 1, 0, 0, 0, 7];
+        assert_eq!(walk(&packet(44, &first), 44), transport(17, 48, Fragment::First));
+    }
+
+    // M-6
+    #[test]
+    fn more_than_eight_extension_headers_are_too_many() {
+        let options = |count: usize, last: u8| {
+            let mut chain = [60, 0, 1, 4, 0, 0, 0, 0].repeat(count);
+            chain[(count - 1) * 8] = last;
+            walk(&packet(60, &chain), 60)
+        };
+        assert_eq!(options(8, 17), transport(17, 40 + 64, Fragment::Whole));
+        assert_eq!(options(9, 17), Err(PacketError::TooManyExtensionHeaders));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_and_the_walk_stays_inside(bytes in prop::collection::vec(any::<u8>(), 0..200), first in prop::sample::select(vec![0u8, 43, 44, 51, 60])) {
+            let bytes = packet(first, &bytes);
+            if let Ok(at) = walk(&bytes, first) {
+                prop_assert!(usize::from(at.offset) <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn fields_are_where_rfc_8200_has_them(src: [u8; 16], dst: [u8; 16], next_header: u8, len in 0usize..80) {
+            let header = Ipv6Header::parse(&sample::ipv6(src, dst, next_header, &vec![0; len])).unwrap();
+            prop_assert_eq!((header.src.to_be_bytes(), header.dst.to_be_bytes()), (src, dst));
+            prop_assert_eq!((header.next_header, header.hop_limit), (next_header, 61));
+            prop_assert_eq!(usize::from(header.payload_len), len);
+        }
+    }
+}

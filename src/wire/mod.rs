@@ -16,6 +16,8 @@ pub mod ipv4;
 pub mod ipv6;
 mod load;
 pub mod packet;
+#[cfg(test)]
+pub(crate) mod sample;
 pub mod tcp;
 pub mod toeplitz;
 pub mod udp;

@@ -256,3 +256,6 @@ fn with_icmp(mut packet: Packet, ip: &[u8]) -> Result<Packet, PacketError> {
     }
     Ok(packet)
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,47 @@ impl TcpHeader {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn order_is_kept_across_the_wrap() {
+        let before = Seq(u32::MAX - 1);
+        assert_eq!(before.plus(3), Seq(1));
+        assert!(before.plus(3).is_after(before));
+        assert!(!before.is_after(before.plus(3)) && !before.is_after(before));
+    }
+
+    #[test]
+    fn a_header_is_cut_if_its_options_are() {
+        let segment = sample::tcp((1, 2), 3, 4, 0x12, &[1; 12], b"x");
+        for len in 0..32 {
+            assert_eq!(TcpHeader::parse(&segment[..len]), Err(TcpError::Truncated), "cut to {len}");
+        }
+        assert_eq!(TcpHeader::parse(&segment[..32]).unwrap().data_offset, 32);
+    }
+
+    #[test]
+    fn a_data_offset_inside_the_fixed_header_is_refused() {
+        let mut segment = sample::tcp((1, 2), 3, 4, 0x10, &[], &[]);
+        segment[12] = 0x40;
+        assert_eq!(TcpHeader::parse(&segment), Err(TcpError::BadDataOffset));
+    }
+
+    proptest! {
+        #[test]
+        fn fields_are_where_rfc_9293_has_them(src: u16, dst: u16, seq: u32, ack: u32, flags: u8, words in 0usize..11) {
+            let header = TcpHeader::parse(&sample::tcp((src, dst), seq, ack, flags, &vec![1; words * 4], b"data")).unwrap();
+            prop_assert_eq!((header.src_port, header.dst_port), (src, dst));
+            prop_assert_eq!((header.seq, header.ack), (Seq(seq), Seq(ack)));
+            prop_assert_eq!(header.flags.bits(), flags);
+            prop_assert_eq!(usize::from(header.data_offset), 20 + words * 4);
+            prop_assert_eq!(header.window, 0xfaf0);
+        }
+    }
+}

@@ -137,3 +137,102 @@ impl SourcePorts {
 const fn index_of(hash: u32, mask: u16) -> u16 {
     hash as u16 & mask
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The key of Microsoft's "Verifying the RSS hash calculation".
+    const MICROSOFT_KEY: [u8; 40] = [
+        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+        0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+        0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+    ];
+
+    #[test]
+    fn microsofts_ipv4_vectors_hash_as_published() {
+        for (dst, dst_port, src, src_port, addresses_only, with_ports) in [
+            ("161.142.100.80", 1766u16, "66.9.149.187", 2794u16, 0x323e_8fc2, 0x51cc_c178),
+            ("65.69.140.83", 4739, "199.92.111.2", 14230, 0xd718_262a, 0xc626_b0ea),
+            ("12.22.207.184", 38024, "24.19.198.95", 12898, 0xd2d0_a5de, 0x5c2b_394a),
+            ("209.142.163.6", 2217, "38.27.205.30", 48228, 0x8298_9176, 0xafc7_327f),
+            ("202.188.127.2", 1303, "153.39.163.191", 44251, 0x5d18_09c5, 0x10e8_28a2),
+        ] {
+            let octets = |address: &str| address.parse::<Ipv4Addr>().unwrap().octets();
+            let mut input = [octets(src), octets(dst)].concat();
+            assert_eq!(hash(&MICROSOFT_KEY, &input), addresses_only, "{src}");
+            input.extend([src_port.to_be_bytes(), dst_port.to_be_bytes()].concat());
+            assert_eq!(hash(&MICROSOFT_KEY, &input), with_ports, "{src}");
+        }
+    }
+
+    #[test]
+    fn microsofts_ipv6_vectors_hash_as_published() {
+        for (dst, dst_port, src, src_port, addresses_only, with_ports) in [
+            ("3ffe:2501:200:3::1", 1766u16, "3ffe:2501:200:1fff::7", 2794u16, 0x2cc1_8cd5, 0x4020_7d3d),
+            ("ff02::1", 4739, "3ffe:501:8::260:97ff:fe40:efab", 14230, 0x0f0c_461c, 0xdde5_1bbf),
+            (
+                "fe80::200:f8ff:fe21:67cf",
+                38024,
+                "3ffe:1900:4545:3:200:f8ff:fe21:67cf",
+                44251,
+                0x4b61_e985,
+                0x02d1_feef,
+            ),
+        ] {
+            let octets = |address: &str| address.parse::<Ipv6Addr>().unwrap().octets();
+            let mut input = [octets(src), octets(dst)].concat();
+            assert_eq!(hash(&MICROSOFT_KEY, &input), addresses_only, "{src}");
+            input.extend([src_port.to_be_bytes(), dst_port.to_be_bytes()].concat());
+            assert_eq!(hash(&MICROSOFT_KEY, &input), with_ports, "{src}");
+        }
+    }
+
+    #[test]
+    fn every_index_has_as_many_ports_as_any_other() {
+        for bits in 0..=11 {
+            let ports = SourcePorts::new(1 << bits).unwrap();
+            let mut seen = HashSet::new();
+            for index in 0..1 << bits {
+                for salt in 0..u32::from(SOURCE_PORTS >> bits) {
+                    assert!(seen.insert(ports.pick(0, 0, index, salt)), "port twice, RETA of {}", 1 << bits);
+                }
+            }
+            assert_eq!(seen.len(), usize::from(SOURCE_PORTS));
+        }
+    }
+
+    #[test]
+    fn a_reta_that_no_card_has_is_refused() {
+        for size in [0, 3, 100, 4_096, 65_535] {
+            assert!(SourcePorts::new(size).is_none(), "{size}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_way_is_the_plain_algorithm_under_the_symmetric_key(src: u32, dst: u32, src_port: u16, dst_port: u16) {
+            let mut input = [src.to_be_bytes(), dst.to_be_bytes()].concat();
+            input.extend([src_port.to_be_bytes(), dst_port.to_be_bytes()].concat());
+            let hashed = hash_ipv4_udp(src, dst, src_port, dst_port);
+            prop_assert_eq!(hashed, hash(&SYMMETRIC_KEY_40, &input));
+            prop_assert_eq!(hashed, hash(&SYMMETRIC_KEY_52, &input));
+        }
+
+        // W-3: what comes back (outer addresses swapped, ports unchanged) arrives at the wanted queue.
+        #[test]
+        fn the_answer_to_a_picked_port_hashes_to_the_wanted_index(ours: u32, target: u32, bits in 0u32..12, index: u16, salt: u32) {
+            let size = 1u16 << bits;
+            let port = SourcePorts::new(size).unwrap().pick(ours, target, index, salt);
+            prop_assert!(port >= 49_152);
+            let mut answer = [target.to_be_bytes(), ours.to_be_bytes()].concat();
+            answer.extend([port.to_be_bytes(), 6081u16.to_be_bytes()].concat());
+            prop_assert_eq!(hash(&SYMMETRIC_KEY_40, &answer) & u32::from(size - 1), u32::from(index & (size - 1)));
+        }
+    }
+}

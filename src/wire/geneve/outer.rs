@@ -231,3 +231,6 @@ pub fn parse(ip: &[u8]) -> Result<OuterReceived, OuterError> {
         has_udp_checksum: udp.checksum != 0,
     })
 }
+
+#[cfg(test)]
+mod tests;
