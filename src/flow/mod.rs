@@ -1,1 +1,25 @@
 //! The flow table and what is in it.
+//!
+//! A worker's memory of the flows it carries: [`FlowKey`] names a flow whichever way its packet goes,
+//! [`HashSeed`] spreads keys, [`Table`] finds an [`Entry`] by key or by [`Cookie`] and forgets entries
+//! by [`Timers`]. Everything here is numbers in memory that was mapped at start: no clock, no system
+//! call, no allocation once [`Table::new`] has returned, no panic on any input, and bounded work in
+//! every call. One table belongs to one worker; nothing in it is shared.
+
+mod cookie;
+mod entry;
+mod hash;
+mod index;
+mod key;
+mod list;
+mod memory;
+mod table;
+mod timers;
+
+pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie};
+pub use entry::{Entry, FlowFlags, FlowState, LinkId};
+pub use hash::{HashSeed, Tuple};
+pub use key::{Direction, FlowKey};
+pub use memory::{PageKind, Pages};
+pub use table::{EntryId, Inserted, NewEntry, NotInserted, StaleCookie, Table, TableConfig, TableError};
+pub use timers::{Ended, Timers, expiry};

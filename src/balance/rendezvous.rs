@@ -1,0 +1,124 @@
+//! The control core's side: builds a target group's table and keeps it up to date, one target at a time.
+//! Beside each choice it keeps the score, so that adding a target costs one score a row, and taking one away
+//! or changing its weight a full look only at the rows that the target is in.
+#![forbid(unsafe_code)]
+
+use std::net::Ipv4Addr;
+
+use super::ROWS;
+use super::choose::{Row, TargetMap};
+use super::score::{Member, Score};
+use crate::flow::HashSeed;
+use crate::id::TargetId;
+
+/// A row with the scores of its choices.
+#[derive(Clone, Copy)]
+struct ScoredRow {
+    first: (Score, TargetId),
+    second: (Score, TargetId),
+}
+
+impl ScoredRow {
+    const EMPTY: ScoredRow =
+        ScoredRow { first: (Score::NONE, TargetId(0)), second: (Score::NONE, TargetId(0)) };
+
+    fn has(&self, target: TargetId) -> bool {
+        let is_it = |choice: (Score, TargetId)| choice.1 == target && !choice.0.is_none();
+        is_it(self.first) || is_it(self.second)
+    }
+
+    /// Lets a member that is not in the row have its place in it.
+    fn consider(&mut self, number: u16, member: &Member) {
+        let Some(score) = member.score_below(number, self.second.0) else { return };
+        let newcomer = (score, member.target());
+        if score < self.first.0 {
+            self.second = self.first;
+            self.first = newcomer;
+        } else {
+            self.second = newcomer;
+        }
+    }
+}
+
+/// A target group's members and their table.
+pub struct Builder {
+    seed: HashSeed,
+    members: Vec<Member>,
+    rows: Box<[ScoredRow]>,
+}
+
+impl Builder {
+    /// A group without members. Nodes that must agree have the same seed.
+    #[must_use]
+    pub fn new(seed: HashSeed) -> Builder {
+        Builder { seed, members: Vec::new(), rows: vec![ScoredRow::EMPTY; ROWS].into_boxed_slice() }
+    }
+
+    /// Adds a target. One that has the same id or address is replaced. With weight 0 it is a member
+    /// that has no rows.
+    pub fn add(&mut self, target: TargetId, address: Ipv4Addr, weight: u16) {
+        let same = |m: &Member| m.target() == target || m.address() == address;
+        while let Some(member) = self.members.iter().find(|m| same(m)) {
+            self.remove(member.target());
+        }
+        let member = Member::new(&self.seed, target, address, weight);
+        for (number, row) in numbered(&mut self.rows) {
+            row.consider(number, &member);
+        }
+        self.members.push(member);
+    }
+
+    /// Takes a target away: its rows go to their second choices. Does nothing if it is no member.
+    pub fn remove(&mut self, target: TargetId) {
+        self.members.retain(|member| member.target() != target);
+        for (number, row) in numbered(&mut self.rows) {
+            if row.has(target) {
+                *row = best_two(&self.members, number);
+            }
+        }
+    }
+
+    /// Changes a target's weight. Does nothing if it is no member.
+    pub fn reweight(&mut self, target: TargetId, weight: u16) {
+        let Some(place) = self.members.iter().position(|member| member.target() == target) else { return };
+        let before = self.members[place].weight();
+        self.members[place].set_weight(weight);
+        for (number, row) in numbered(&mut self.rows) {
+            if row.has(target) {
+                *row = best_two(&self.members, number);
+            } else if weight > before {
+                row.consider(number, &self.members[place]);
+            }
+        }
+    }
+
+    /// The members, in the order in which they were added.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The table as it is now, for workers.
+    #[must_use]
+    pub fn map(&self) -> TargetMap {
+        let choices = |row: &ScoredRow| {
+            let first = row.first.1;
+            Row { first, second: if row.second.0.is_none() { first } else { row.second.1 } }
+        };
+        let nobody = self.members.iter().all(|member| member.weight() == 0);
+        let rows = if nobody { [].into() } else { self.rows.iter().map(choices).collect() };
+        TargetMap { rows, members: self.members.as_slice().into() }
+    }
+}
+
+fn numbered(rows: &mut [ScoredRow]) -> impl Iterator<Item = (u16, &mut ScoredRow)> {
+    (0..=u16::MAX).zip(rows)
+}
+
+fn best_two(members: &[Member], number: u16) -> ScoredRow {
+    let mut row = ScoredRow::EMPTY;
+    for member in members {
+        row.consider(number, member);
+    }
+    row
+}

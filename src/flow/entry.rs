@@ -1,0 +1,275 @@
+//! What is kept of a flow: one cache line. Made and linked by the table; read and written by
+//! `datapath` through the accessors here, which cannot break what the table relies on.
+#![forbid(unsafe_code)]
+
+use bitflags::bitflags;
+
+use super::key::{Direction, FlowKey};
+use super::timers::{Ended, Timers, expiry};
+use crate::id::{Millis, TargetId};
+
+/// Where a flow is in its life (F-9, F-10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FlowState {
+    /// No flow: the entry is free.
+    Free = 0,
+    /// TCP of which only SYNs from one side were seen.
+    HalfOpen = 1,
+    /// TCP that goes on.
+    Established = 2,
+    /// TCP that both FINs or a RST have closed.
+    Closed = 3,
+    /// TCP that was silent for its idle time: no live flow, but remembered until its next packet or
+    /// until its room is needed.
+    Expired = 4,
+    /// A live flow of another protocol.
+    Other = 5,
+}
+
+/// How many states there are.
+pub(super) const STATES: usize = 6;
+
+impl FlowState {
+    /// The state as an index into an array of [`STATES`].
+    #[inline]
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+
+    #[inline]
+    fn from_byte(byte: u8) -> FlowState {
+        match byte {
+            1 => FlowState::HalfOpen,
+            2 => FlowState::Established,
+            3 => FlowState::Closed,
+            4 => FlowState::Expired,
+            5 => FlowState::Other,
+            _ => FlowState::Free,
+        }
+    }
+}
+
+/// Number of an interned link-layer header (addresses and tags that packets of one direction arrive
+/// with). The pipeline gives the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct LinkId(pub u16);
+
+impl LinkId {
+    /// Not seen yet.
+    pub const NONE: LinkId = LinkId(0);
+}
+
+bitflags! {
+    /// What else is known of a flow. "Low" and "high" are the ends as [`Direction`] orders them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(transparent)]
+    pub struct FlowFlags: u8 {
+        /// The low end has sent its FIN.
+        const FIN_LOW = 1;
+        /// The high end has sent its FIN.
+        const FIN_HIGH = 1 << 1;
+        /// The high end sent the first packet.
+        const INITIATOR_HIGH = 1 << 2;
+        /// Chosen while no target was healthy (F-6).
+        const FAIL_OPEN = 1 << 3;
+        /// The low end's last acknowledgement is known.
+        const ACK_LOW = 1 << 4;
+        /// The high end's last acknowledgement is known.
+        const ACK_HIGH = 1 << 5;
+    }
+}
+
+impl FlowFlags {
+    /// The flag that says that the sender of this direction has sent its FIN.
+    #[inline]
+    #[must_use]
+    pub fn fin(sender: Direction) -> FlowFlags {
+        match sender {
+            Direction::LowToHigh => FlowFlags::FIN_LOW,
+            Direction::HighToLow => FlowFlags::FIN_HIGH,
+        }
+    }
+
+    #[inline]
+    fn ack(sender: Direction) -> FlowFlags {
+        match sender {
+            Direction::LowToHigh => FlowFlags::ACK_LOW,
+            Direction::HighToLow => FlowFlags::ACK_HIGH,
+        }
+    }
+}
+
+/// A flow, 64 bytes.
+///
+/// What may be changed freely is public; key, state and cookie generation change only through the
+/// table. Eight bytes have two uses: the neighbours in one of the table's lists while the flow is
+/// free, half-open, closed or expired, and the last acknowledgement of either end while it is
+/// established, as no state needs both. Plain numbers throughout, so that any bytes are a valid
+/// entry.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Entry {
+    key: FlowKey,
+    /// When its last packet was seen.
+    pub last_seen: Millis,
+    /// Where it goes.
+    pub target: TargetId,
+    /// Which life of the target's slot is meant: a registration that came later is another.
+    pub target_generation: u16,
+    links_or_acks: [u32; 2],
+    /// The link-layer header of each direction, by [`Direction::index`].
+    pub link: [LinkId; 2],
+    pub(super) cookie_generation: u16,
+    state: u8,
+    /// What else is known.
+    pub flags: FlowFlags,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64 && align_of::<Entry>() == 64);
+
+impl Entry {
+    /// The flow's name.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &FlowKey {
+        &self.key
+    }
+
+    /// Where the flow is in its life.
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> FlowState {
+        FlowState::from_byte(self.state)
+    }
+
+    /// How the flow has ended by `now`, whether or not the ageing hand has noticed.
+    #[inline]
+    #[must_use]
+    pub fn expiry(&self, now: Millis, timers: &Timers) -> Option<Ended> {
+        expiry(self.state(), self.last_seen, now, timers)
+    }
+
+    /// Which direction the flow's first packet went.
+    #[inline]
+    #[must_use]
+    pub fn initiator(&self) -> Direction {
+        if self.flags.contains(FlowFlags::INITIATOR_HIGH) {
+            Direction::HighToLow
+        } else {
+            Direction::LowToHigh
+        }
+    }
+
+    /// Keeps the acknowledgement number of a segment sent in this direction. Established flows only;
+    /// in any other state nothing happens.
+    #[inline]
+    pub fn note_ack(&mut self, sender: Direction, ack: u32) {
+        if self.state() == FlowState::Established {
+            self.links_or_acks[sender.index()] = ack;
+            self.flags.insert(FlowFlags::ack(sender));
+        }
+    }
+
+    /// The last acknowledgement number sent in this direction: what a reset to that sender must have
+    /// as its sequence number. `None` if none was seen since the flow was established.
+    #[inline]
+    #[must_use]
+    pub fn last_ack(&self, sender: Direction) -> Option<u32> {
+        let known = self.state() == FlowState::Established && self.flags.contains(FlowFlags::ack(sender));
+        known.then_some(self.links_or_acks[sender.index()])
+    }
+
+    /// Previous and next in the list the entry is in.
+    #[inline]
+    pub(super) fn links(&mut self) -> &mut [u32; 2] {
+        &mut self.links_or_acks
+    }
+
+    /// Changes the state. The caller has taken the entry out of its list and puts it into the right
+    /// one after; what the eight shared bytes meant in the old state is gone.
+    #[inline]
+    pub(super) fn change_state(&mut self, state: FlowState) {
+        self.state = state as u8;
+        self.links_or_acks = [0; 2];
+        self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
+    }
+
+    #[inline]
+    pub(super) fn set_key(&mut self, key: &FlowKey) {
+        self.key = *key;
+    }
+
+    /// What is given to whom an evicted flow is reported.
+    pub(super) fn copy(&self) -> Entry {
+        Entry {
+            key: self.key,
+            last_seen: self.last_seen,
+            target: self.target,
+            target_generation: self.target_generation,
+            links_or_acks: [0; 2],
+            link: self.link,
+            cookie_generation: self.cookie_generation,
+            state: self.state,
+            flags: self.flags,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::EndpointId;
+
+    fn entry(state: FlowState) -> Entry {
+        Entry {
+            key: FlowKey::new(EndpointId(0), 4, 6, 1, 2, 3, 4).0,
+            last_seen: Millis(0),
+            target: TargetId(0),
+            target_generation: 0,
+            links_or_acks: [7, 9],
+            link: [LinkId::NONE; 2],
+            cookie_generation: 0,
+            state: state as u8,
+            flags: FlowFlags::empty(),
+        }
+    }
+
+    #[test]
+    fn every_state_survives_its_byte_and_unknown_bytes_are_free() {
+        for byte in 0..=u8::MAX {
+            let state = FlowState::from_byte(byte);
+            assert_eq!(state as u8, if byte < 6 { byte } else { 0 });
+            assert!(state.index() < STATES);
+        }
+    }
+
+    #[test]
+    fn acknowledgements_are_known_of_established_flows_only() {
+        let low = Direction::LowToHigh;
+        let mut half_open = entry(FlowState::HalfOpen);
+        half_open.note_ack(low, 5);
+        assert_eq!(half_open.last_ack(low), None);
+        assert_eq!(*half_open.links(), [7, 9], "the list's links are not written over");
+
+        let mut established = entry(FlowState::HalfOpen);
+        established.change_state(FlowState::Established);
+        assert_eq!(established.last_ack(low), None, "an old link is no acknowledgement");
+        established.note_ack(low, 5);
+        assert_eq!(established.last_ack(low), Some(5));
+        assert_eq!(established.last_ack(low.reverse()), None);
+
+        established.change_state(FlowState::Expired);
+        established.change_state(FlowState::Established);
+        assert_eq!(established.last_ack(low), None, "forgotten with the state that it was of");
+    }
+
+    #[test]
+    fn the_initiator_is_the_end_that_the_flag_names() {
+        let mut entry = entry(FlowState::Other);
+        assert_eq!(entry.initiator(), Direction::LowToHigh);
+        entry.flags.insert(FlowFlags::INITIATOR_HIGH);
+        assert_eq!(entry.initiator(), Direction::HighToLow);
+    }
+}

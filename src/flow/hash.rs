@@ -1,0 +1,160 @@
+//! The keyed hash that spreads flows over buckets, workers and rows of the target choice.
+//!
+//! NH (Black, Halevi, Krawczyk, Krovetz, Rogaway: "UMAC", CRYPTO 1999; section 4) over the key's words,
+//! then one folded multiplication and a mixing step. NH adds a secret word to each input word, multiplies
+//! the sums in pairs and adds the 128-bit products: for any two different keys, chosen by anyone who does
+//! not know the secret, the chance over the secret that the sums are equal is at most 2^-64. The steps
+//! after it bring every input bit to every output bit and hide NH's linear structure, so that two flows
+//! that are seen (by timing) to share a bucket say nothing of a third. Clients pick their own tuples; an
+//! unkeyed hash, or one linear in the tuple such as Toeplitz, would let one client fill one bucket.
+//! This holds as long as the seed is secret: it is drawn at start, or kept with the configuration where
+//! nodes must agree, and never shown.
+//!
+//! Six multiplications that do not wait for each other, then two that do: about 4 ns a key in a burst.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::io::Read;
+
+use super::key::FlowKey;
+
+/// Secret words used by one hash.
+const LANES: usize = 8;
+
+/// Odd, and without pattern in its bits (2^64 over the golden ratio).
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The secret a hash is keyed by.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HashSeed {
+    lanes: [u64; LANES],
+}
+
+/// How much of a flow's tuple decides its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tuple {
+    /// Both addresses.
+    Two,
+    /// Both addresses and the protocol.
+    Three,
+    /// Both addresses, the protocol, both ports.
+    Five,
+}
+
+impl HashSeed {
+    /// A seed that nobody knows, from the operating system.
+    ///
+    /// # Errors
+    /// What reading `/dev/urandom` returns.
+    pub fn from_os() -> std::io::Result<HashSeed> {
+        let mut bytes = [0; LANES * 8];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let mut lanes = [0; LANES];
+        for (lane, chunk) in lanes.iter_mut().zip(bytes.chunks_exact(8)) {
+            *lane = chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        }
+        Ok(HashSeed { lanes })
+    }
+
+    /// The seed that follows from a secret, the same on every node that has it. The secret must be
+    /// random and long (16 bytes or more): what is easily guessed stays so.
+    #[must_use]
+    pub fn from_secret(secret: &[u8]) -> HashSeed {
+        let absorb = |start: u64| {
+            secret.iter().fold(start, |state, byte| scramble((state ^ u64::from(*byte)).wrapping_add(MIX)))
+        };
+        // Two states from different starts, so that 128 bits of a secret are not squeezed into 64.
+        let (mut a, b) = (absorb(1), absorb(2));
+        let lanes = std::array::from_fn(|_| {
+            a = a.wrapping_add(MIX);
+            scramble(a ^ scramble(b.wrapping_add(a)))
+        });
+        HashSeed { lanes }
+    }
+
+    /// Tells one seed from another without giving it away.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.words([0x1d; 5])
+    }
+
+    /// The hash of a flow, the same in both directions. Bits 0–31 pick the table's bucket, 32–47 are
+    /// its tag, 48–63 are left to choose the worker: each use sees bits the others have not sorted by.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self, key: &FlowKey) -> u64 {
+        self.words(*key.words())
+    }
+
+    /// The hash that decides a new flow's target (F-3, F-4), the same in both directions. The
+    /// endpoint is left out: its number is this node's own, and every node must choose the same.
+    #[inline]
+    #[must_use]
+    pub fn choice(&self, key: &FlowKey, tuple: Tuple) -> u64 {
+        let [low_a, high_a, low_b, high_b, _] = *key.words();
+        let (low, high) = {
+            use super::key::Direction::LowToHigh;
+            (key.source(LowToHigh).1, key.destination(LowToHigh).1)
+        };
+        let protocol = u64::from(key.protocol()) + 1;
+        let rest = match tuple {
+            Tuple::Two => 0,
+            Tuple::Three => protocol << 32,
+            Tuple::Five => protocol << 32 | u64::from(high) << 16 | u64::from(low),
+        };
+        self.words([low_a, high_a, low_b, high_b, rest])
+    }
+
+    /// The hash of two words, for what is named by less than a flow.
+    #[inline]
+    #[must_use]
+    pub fn pair(&self, a: u64, b: u64) -> u64 {
+        self.words([a, b, 0, 0, 0])
+    }
+
+    #[inline]
+    fn words(&self, word: [u64; 5]) -> u64 {
+        let k = &self.lanes;
+        let sum = product(word[0].wrapping_add(k[0]), word[1].wrapping_add(k[1]))
+            .wrapping_add(product(word[2].wrapping_add(k[2]), word[3].wrapping_add(k[3])))
+            .wrapping_add(product(word[4].wrapping_add(k[4]), k[5]));
+        let folded = fold(product(low(sum) ^ k[6], high(sum) ^ k[7]));
+        let mixed = (folded ^ folded >> 32).wrapping_mul(MIX);
+        mixed ^ mixed >> 29
+    }
+}
+
+/// The seed is not for logs.
+impl fmt::Debug for HashSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HashSeed(secret)")
+    }
+}
+
+#[inline]
+fn product(a: u64, b: u64) -> u128 {
+    u128::from(a) * u128::from(b)
+}
+
+#[inline]
+fn fold(x: u128) -> u64 {
+    low(x) ^ high(x)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the half that is wanted")]
+fn low(x: u128) -> u64 {
+    x as u64
+}
+
+#[inline]
+fn high(x: u128) -> u64 {
+    (x >> 64) as u64
+}
+
+/// SplitMix64's output step, a bijection.
+fn scramble(x: u64) -> u64 {
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}

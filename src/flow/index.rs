@@ -1,0 +1,335 @@
+//! The table's index: from a hash to entry numbers that may be the one.
+//!
+//! Buckets of one cache line with ten slots, a 16-bit tag and an entry number each. A hash has a home
+//! bucket and one other, which follows from home and tag alone, so that a slot can be moved between its
+//! two without looking at the entry (partial-key cuckoo hashing; Fan, Andersen, Kaminsky: "MemC3", NSDI
+//! 2013). A slot goes home while home has room; a bucket counts its slots that had to go elsewhere, so that
+//! a look-up reads the other bucket only where there is something to find, and a miss costs one line.
+//! The index never has more than 0.8 of its slots in use; then about one slot in twenty is away.
+#![forbid(unsafe_code)]
+
+use arrayvec::ArrayVec;
+
+use super::memory::Mapped;
+
+/// Slots in a bucket: as many 6-byte slots as a line holds beside four bytes of count and marks.
+pub(super) const SLOTS: usize = 10;
+
+/// Full buckets whose slots an insertion tries to move, at most: it looks at no more than ten times as
+/// many others, and moves no more slots than this.
+const MAX_FULL: usize = 6;
+
+/// 24 bytes of 16-bit lanes that are compared four at a time (0–9 tags, 10 how many slots whose home
+/// this is are away, 11 which slots here are away from home), then ten entry numbers. A tag of 0 is an
+/// empty slot.
+#[repr(C, align(64))]
+pub(super) struct Bucket {
+    lanes: [u64; 3],
+    entries: [u32; SLOTS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+const LOW_BITS: u64 = 0x0001_0001_0001_0001;
+const HIGH_BITS: u64 = 0x8000_8000_8000_8000;
+const LANES_IN_WORD: usize = 4;
+
+/// Slots of a bucket, one bit each; see [`Bucket::matching`] for which bit is which.
+#[derive(Clone, Copy)]
+struct Slots(u64);
+
+/// The bits of [`Slots`] that stand for slots: all but those of lanes 10 and 11.
+const ALL_SLOTS: u64 = 0x0003_0003_0007_0007;
+
+impl Iterator for Slots {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        // Bit 16 × lane + word.
+        Some((bit & 3) * LANES_IN_WORD + (bit >> 4))
+    }
+}
+
+impl Bucket {
+    /// Slots with this tag; with 0, empty slots. Each 16-bit lane that is equal becomes one bit: exact,
+    /// without carries from lane to lane.
+    #[inline]
+    fn matching(&self, tag: u16) -> Slots {
+        let wanted = u64::from(tag).wrapping_mul(LOW_BITS);
+        let equal = |word: u64| {
+            let x = word ^ wanted;
+            // A lane's top bit is set by the addition if any lower bit is set, by `| x` if its own is.
+            !((x & !HIGH_BITS).wrapping_add(!HIGH_BITS) | x) & HIGH_BITS
+        };
+        let [a, b, c] = self.lanes;
+        Slots((equal(a) >> 15 | equal(b) >> 14 | equal(c) >> 13) & ALL_SLOTS)
+    }
+
+    #[inline]
+    fn lane(&self, lane: usize) -> u16 {
+        match self.lanes.get(lane / LANES_IN_WORD) {
+            Some(word) => cut16(word >> (16 * (lane % LANES_IN_WORD))),
+            None => 0,
+        }
+    }
+
+    #[inline]
+    fn set_lane(&mut self, lane: usize, value: u16) {
+        if let Some(word) = self.lanes.get_mut(lane / LANES_IN_WORD) {
+            let shift = 16 * (lane % LANES_IN_WORD);
+            *word = *word & !(0xffff << shift) | u64::from(value) << shift;
+        }
+    }
+
+    #[inline]
+    fn entry(&self, slot: usize) -> u32 {
+        self.entries.get(slot).copied().unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn has_strays(&self) -> bool {
+        self.lane(COUNT_LANE) != 0
+    }
+
+    #[inline]
+    fn is_away(&self, slot: usize) -> bool {
+        self.lane(AWAY_LANE) >> slot & 1 == 1
+    }
+
+    fn free_slot(&self) -> Option<usize> {
+        self.matching(0).next()
+    }
+
+    fn fill(&mut self, slot: usize, tag: u16, entry: u32, away: bool) {
+        self.set_lane(slot, tag);
+        if let Some(place) = self.entries.get_mut(slot) {
+            *place = entry;
+        }
+        let marks = self.lane(AWAY_LANE) & !(1 << slot) | u16::from(away) << slot;
+        self.set_lane(AWAY_LANE, marks);
+    }
+
+    fn clear(&mut self, slot: usize) {
+        self.fill(slot, 0, 0, false);
+    }
+
+    /// At 65,535 the count is no longer kept but stays, which costs look-ups a line and no correctness.
+    fn stray_left(&mut self) {
+        self.set_lane(COUNT_LANE, self.lane(COUNT_LANE).saturating_add(1));
+    }
+
+    fn stray_gone(&mut self) {
+        let count = self.lane(COUNT_LANE);
+        if count != u16::MAX {
+            self.set_lane(COUNT_LANE, count.saturating_sub(1));
+        }
+    }
+}
+
+const COUNT_LANE: usize = 10;
+const AWAY_LANE: usize = 11;
+
+/// An empty slot that was found for a hash.
+pub(super) struct Vacancy {
+    bucket: u32,
+    slot: usize,
+    tag: u16,
+    away: bool,
+}
+
+/// See the module.
+pub(super) struct Index {
+    buckets: Mapped<Bucket>,
+    /// Number of buckets, a power of two and at least two, less one.
+    mask: u32,
+}
+
+impl Index {
+    /// How many buckets serve so many entries: never more than 8 of 10 slots in use. `None` beyond 2^31.
+    pub(super) fn buckets_for(capacity: u32) -> Option<u32> {
+        capacity.div_ceil(8).checked_next_power_of_two().map(|n| n.max(2))
+    }
+
+    /// An index in `buckets`, as many as [`buckets_for`](Index::buckets_for) says.
+    pub(super) fn new(buckets: Mapped<Bucket>) -> Index {
+        let mask = buckets.len() - 1;
+        Index { buckets, mask }
+    }
+
+    /// Asks for the hash's home bucket.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.buckets.prefetch(self.home(hash));
+    }
+
+    /// The first entry that has the hash's tag in its home bucket. Asks for the other bucket's line if
+    /// there is none at home but may be one there.
+    #[inline]
+    pub(super) fn guess(&self, hash: u64) -> Option<u32> {
+        let home = self.home(hash);
+        let bucket = self.buckets.at(home);
+        match bucket.matching(tag(hash)).next() {
+            Some(slot) => Some(bucket.entry(slot)),
+            None => {
+                if bucket.has_strays() {
+                    self.buckets.prefetch(self.other(home, tag(hash)));
+                }
+                None
+            }
+        }
+    }
+
+    /// The number of the entry of this hash that `is_it` says is the one.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.place(hash, is_it).map(|(bucket, slot)| self.buckets.at(bucket).entry(slot))
+    }
+
+    #[inline]
+    fn place(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<(u32, usize)> {
+        let (tag, home) = (tag(hash), self.home(hash));
+        let bucket = self.buckets.at(home);
+        if let Some(slot) = bucket.matching(tag).find(|slot| is_it(bucket.entry(*slot))) {
+            return Some((home, slot));
+        }
+        if !bucket.has_strays() {
+            return None;
+        }
+        let other = self.other(home, tag);
+        let bucket = self.buckets.at(other);
+        bucket.matching(tag).find(|slot| is_it(bucket.entry(*slot))).map(|slot| (other, slot))
+    }
+
+    /// Takes out the slot of this hash that names `entry`.
+    #[inline]
+    pub(super) fn remove(&mut self, hash: u64, entry: u32) {
+        let Some((at, slot)) = self.place(hash, |number| number == entry) else { return };
+        let bucket = self.buckets.at_mut(at);
+        let was_away = bucket.is_away(slot);
+        bucket.clear(slot);
+        if was_away {
+            self.buckets.at_mut(self.home(hash)).stray_gone();
+        }
+    }
+
+    /// Finds an empty slot for a hash, moving others if need be. `None` if the sixty buckets
+    /// next to its two hold none: at a load of 0.8, where one bucket in five is full, that takes a
+    /// defeated hash to bring about.
+    #[inline]
+    pub(super) fn vacancy(&mut self, hash: u64) -> Option<Vacancy> {
+        let (tag, home) = (tag(hash), self.home(hash));
+        if let Some(slot) = self.buckets.at(home).free_slot() {
+            return Some(Vacancy { bucket: home, slot, tag, away: false });
+        }
+        let other = self.other(home, tag);
+        if let Some(slot) = self.buckets.at(other).free_slot() {
+            return Some(Vacancy { bucket: other, slot, tag, away: true });
+        }
+        let (bucket, slot) = self.displace(home, other)?;
+        Some(Vacancy { bucket, slot, tag, away: bucket != home })
+    }
+
+    /// Puts `entry` into the slot that was found for it. Nothing may have been filled between.
+    #[inline]
+    pub(super) fn fill(&mut self, vacancy: &Vacancy, entry: u32) {
+        let &Vacancy { bucket, slot, tag, away } = vacancy;
+        self.buckets.at_mut(bucket).fill(slot, tag, entry, away);
+        if away {
+            self.buckets.at_mut(self.other(bucket, tag)).stray_left();
+        }
+    }
+
+    /// Breadth first over the buckets that slots of `home` and `other` could move to, then over those
+    /// that theirs could, until one has an empty slot; then moves slots along the way back, each to its
+    /// own other bucket, and returns the slot that this empties in one of the first two.
+    #[cold]
+    fn displace(&mut self, home: u32, other: u32) -> Option<(u32, usize)> {
+        /// A full bucket, and which slot of which earlier one could move into it.
+        struct Step {
+            bucket: u32,
+            from: Option<(usize, usize)>,
+        }
+        let mut steps = ArrayVec::<Step, MAX_FULL>::new();
+        for bucket in [home, other] {
+            steps.push(Step { bucket, from: None });
+        }
+        let mut at = 0;
+        while let Some(step) = steps.get(at) {
+            let full = step.bucket;
+            let tags: [u16; SLOTS] = std::array::from_fn(|slot| self.buckets.at(full).lane(slot));
+            for tag in tags {
+                self.buckets.prefetch(self.other(full, tag));
+            }
+            for (slot, tag) in tags.into_iter().enumerate() {
+                let next = self.other(full, tag);
+                if let Some(empty) = self.buckets.at(next).free_slot() {
+                    let (mut bucket, mut slot, mut step) = (full, slot, at);
+                    self.move_slot((bucket, slot), (next, empty));
+                    while let Some((from, from_slot)) = steps.get(step).and_then(|s| s.from) {
+                        let origin = steps.get(from)?.bucket;
+                        self.move_slot((origin, from_slot), (bucket, slot));
+                        (bucket, slot, step) = (origin, from_slot, from);
+                    }
+                    return Some((bucket, slot));
+                }
+                // No bucket twice, or a slot could be moved twice along one way.
+                if !steps.is_full() && steps.iter().all(|s| s.bucket != next) {
+                    steps.push(Step { bucket: next, from: Some((at, slot)) });
+                }
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Moves a slot to its other bucket, whose slot `to` is empty.
+    fn move_slot(&mut self, from: (u32, usize), to: (u32, usize)) {
+        let bucket = self.buckets.at_mut(from.0);
+        let (tag, entry, was_away) = (bucket.lane(from.1), bucket.entry(from.1), bucket.is_away(from.1));
+        bucket.clear(from.1);
+        if !was_away {
+            bucket.stray_left();
+        }
+        let bucket = self.buckets.at_mut(to.0);
+        bucket.fill(to.1, tag, entry, !was_away);
+        if was_away {
+            bucket.stray_gone();
+        }
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> u32 {
+        cut32(hash) & self.mask
+    }
+
+    /// A slot's other bucket: from home the one away, and back again. Never the same one, as the tag's
+    /// part is odd.
+    #[inline]
+    fn other(&self, bucket: u32, tag: u16) -> u32 {
+        bucket ^ ((u32::from(tag).wrapping_mul(0x5bd1_e995) >> 3 | 1) & self.mask)
+    }
+}
+
+/// Bits 32–47 of the hash; 0 is an empty slot's and becomes 1.
+#[inline]
+fn tag(hash: u64) -> u16 {
+    cut16(hash >> 32).max(1)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
+fn cut16(x: u64) -> u16 {
+    x as u16
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
+fn cut32(x: u64) -> u32 {
+    x as u32
+}

@@ -1,0 +1,281 @@
+//! The flow table's memory: one anonymous mapping, in huge pages where there are any, touched once at
+//! start so that no packet waits for the kernel, and cut into typed slices. The only `unsafe` of the
+//! flow room. What it promises: slices never overlap, are zeroed, live as long as anything uses
+//! them, and an index can be wrong but never out of bounds.
+
+use std::io;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::index::Bucket;
+use super::table::Header;
+
+/// What pages to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Reserved huge pages if the machine has them, else transparent ones, else what there is.
+    Huge,
+    /// Ordinary pages, to be left alone.
+    Small,
+}
+
+/// What pages were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    /// Reserved pages of 1 GiB.
+    Reserved1G,
+    /// Reserved pages of 2 MiB.
+    Reserved2M,
+    /// The kernel was asked to use huge pages and has agreed to try.
+    Transparent,
+    /// Ordinary pages.
+    Small,
+}
+
+const MIB_2: usize = 2 << 20;
+const GIB_1: usize = 1 << 30;
+
+/// Types that may live in a [`Region`].
+///
+/// # Safety
+/// Any bytes, zeros among them, are a valid value; the type holds no pointer and needs no drop.
+pub(super) unsafe trait Plain {}
+
+// SAFETY: `repr(C)`, unsigned numbers only (`FlowFlags` is a `u8` of which every bit pattern is a value).
+unsafe impl Plain for Entry {}
+// SAFETY: `repr(C)`, unsigned numbers only.
+unsafe impl Plain for Bucket {}
+// SAFETY: `repr(C)`, unsigned numbers only.
+unsafe impl Plain for Header {}
+
+/// A mapping of its own, given back to the kernel when the last slice of it is dropped.
+struct Region {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the region owns its mapping, and nothing in it is tied to a thread.
+unsafe impl Send for Region {}
+// SAFETY: a region itself only holds the mapping; its bytes are reached through `Mapped` alone, each of
+// which has a part of its own.
+unsafe impl Sync for Region {}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: base and len are those of one successful mmap, and no `Mapped` is left, as each
+        // holds this region.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Maps a region and cuts it, front to back.
+pub(super) struct Carver {
+    region: Arc<Region>,
+    used: usize,
+    kind: PageKind,
+}
+
+impl Carver {
+    /// Maps and touches at least `len` bytes of zeros. The pages come from the memory next to the core
+    /// that calls this.
+    pub(super) fn map(len: usize, pages: Pages) -> io::Result<Carver> {
+        let len = len.max(1);
+        if pages == Pages::Huge {
+            // A page of 1 GiB for less than half of that would waste more than it saves.
+            let sizes = [(GIB_1, PageKind::Reserved1G, 30), (MIB_2, PageKind::Reserved2M, 21)];
+            for (size, kind, log2) in sizes {
+                let flags = libc::MAP_HUGETLB | log2 << libc::MAP_HUGE_SHIFT | libc::MAP_POPULATE;
+                if len >= size / 2
+                    && let Some(rounded) = len.checked_next_multiple_of(size)
+                    && let Ok(region) = map(rounded, flags)
+                {
+                    return Ok(Carver { region: Arc::new(region), used: 0, kind });
+                }
+            }
+        }
+        // Room to begin at a multiple of 2 MiB, or the kernel could not use a huge page for the ends.
+        let slack = if pages == Pages::Huge && len >= MIB_2 { MIB_2 } else { 0 };
+        let total = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
+        let region = map(total, 0)?;
+        let used = if slack == 0 { 0 } else { region.base.as_ptr().align_offset(MIB_2) };
+        let mut kind = PageKind::Small;
+        if slack > 0 {
+            // SAFETY: the range is the mapping just made; the advice changes no contents.
+            let asked =
+                unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_HUGEPAGE) };
+            if asked == 0 {
+                kind = PageKind::Transparent;
+            }
+        }
+        // 4 KiB steps, as nobody says whether a huge page was given.
+        for offset in (0..region.len).step_by(4096) {
+            // SAFETY: inside the mapping, which nothing else refers to yet. Volatile, or the
+            // compiler would leave out a write of the zero that is there.
+            unsafe { region.base.as_ptr().add(offset).write_volatile(0) };
+        }
+        Ok(Carver { region: Arc::new(region), used, kind })
+    }
+
+    /// What pages the region has.
+    pub(super) fn kind(&self) -> PageKind {
+        self.kind
+    }
+
+    /// The next `len` values of `T`, all zero bits. At least one; `None` if the region has no room for
+    /// them.
+    pub(super) fn carve<T: Plain>(&mut self, len: u32) -> Option<Mapped<T>> {
+        let last = len.checked_sub(1)?;
+        let start = self.used.checked_next_multiple_of(align_of::<T>())?;
+        let bytes = usize::try_from(len).ok()?.checked_mul(size_of::<T>())?;
+        let end = start.checked_add(bytes)?;
+        if end > self.region.len {
+            return None;
+        }
+        self.used = end;
+        // SAFETY: `start` is within the mapping, as `end` is.
+        let base = unsafe { self.region.base.add(start) }.cast();
+        Some(Mapped { base, last, _region: Arc::clone(&self.region), _owns: PhantomData })
+    }
+}
+
+fn map(len: usize, flags: libc::c_int) -> io::Result<Region> {
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+    let base =
+        unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+    Ok(Region { base, len })
+}
+
+/// A slice of a region. It owns its part: nothing else reads or writes it.
+pub(super) struct Mapped<T> {
+    base: NonNull<T>,
+    /// Index of the last value; there is at least one.
+    last: u32,
+    _region: Arc<Region>,
+    _owns: PhantomData<T>,
+}
+
+// SAFETY: it owns its values as a `Vec<T>` does.
+unsafe impl<T: Send> Send for Mapped<T> {}
+// SAFETY: sharing it shares `&T` only.
+unsafe impl<T: Sync> Sync for Mapped<T> {}
+
+impl<T: Plain> Mapped<T> {
+    /// How many values there are.
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.last + 1
+    }
+
+    /// Value number `i`, or the last one if there is no such: a compare and a conditional move instead of
+    /// a panic that no caller can handle.
+    #[inline]
+    pub(super) fn at(&self, i: u32) -> &T {
+        // SAFETY: `place` is one of our values, aligned and valid (`Plain`); `&self` keeps it from being
+        // written meanwhile.
+        unsafe { self.place(i).as_ref() }
+    }
+
+    /// As [`at`](Mapped::at), to be written.
+    #[inline]
+    pub(super) fn at_mut(&mut self, i: u32) -> &mut T {
+        // SAFETY: as in `at`; `&mut self` makes it the only reference.
+        unsafe { self.place(i).as_mut() }
+    }
+
+    /// Asks the CPU to load value number `i`. Free of effect otherwise.
+    #[inline]
+    pub(super) fn prefetch(&self, i: u32) {
+        prefetch(self.place(i).as_ptr());
+    }
+
+    #[inline]
+    fn place(&self, i: u32) -> NonNull<T> {
+        // SAFETY: `0 ..= last` are within the carved part (`carve`), whose size in bytes fits isize.
+        // `u32` to `usize` widens on every platform DPDK runs on.
+        unsafe { self.base.add(i.min(self.last) as usize) }
+    }
+}
+
+#[inline]
+fn prefetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of x86-64, and a prefetch does not fault at any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch does not fault at any address and changes no register or flag.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{place}]", place = in(reg) place, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _: *const T = place;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // SAFETY: a number.
+    unsafe impl Plain for u64 {}
+
+    #[test]
+    fn slices_are_zeroed_aligned_apart_and_outlive_the_carver() {
+        let (mut numbers, mut entries) = {
+            let mut carver = Carver::map(3 * 8 + 63 + 2 * 64, Pages::Small).unwrap();
+            assert_eq!(carver.kind(), PageKind::Small);
+            (carver.carve::<u64>(3).unwrap(), carver.carve::<Entry>(2).unwrap())
+        };
+        assert_eq!(std::ptr::from_ref(entries.at(0)).align_offset(64), 0);
+        for i in 0..3 {
+            assert_eq!(*numbers.at(i), 0);
+            *numbers.at_mut(i) = u64::MAX;
+        }
+        assert_eq!(entries.at(0).last_seen.0, 0, "not written through the other slice");
+        entries.at_mut(1).last_seen.0 = 5;
+        assert_eq!((*numbers.at(2), entries.at(1).last_seen.0), (u64::MAX, 5));
+    }
+
+    #[test]
+    fn an_index_out_of_range_is_the_last_value() {
+        let mut carver = Carver::map(4 * 8, Pages::Small).unwrap();
+        let mut numbers = carver.carve::<u64>(4).unwrap();
+        *numbers.at_mut(u32::MAX) = 9;
+        assert_eq!((*numbers.at(3), *numbers.at(4), *numbers.at(2)), (9, 9, 0));
+        numbers.prefetch(u32::MAX);
+        assert_eq!(numbers.len(), 4);
+    }
+
+    #[test]
+    fn more_than_there_is_and_nothing_at_all_are_not_given() {
+        let mut carver = Carver::map(4096, Pages::Small).unwrap();
+        assert!(carver.carve::<u64>(0).is_none());
+        assert!(carver.carve::<Entry>(u32::MAX).is_none());
+        assert!(carver.carve::<u64>(512).is_some());
+        assert!(carver.carve::<u64>(1).is_none());
+    }
+
+    #[test]
+    fn huge_pages_or_not_a_large_region_is_had_and_can_be_filled() {
+        let mut carver = Carver::map(8 << 20, Pages::Huge).unwrap();
+        let mut numbers = carver.carve::<u64>(1 << 20).unwrap();
+        for i in 0..numbers.len() {
+            *numbers.at_mut(i) = u64::from(i);
+        }
+        assert_eq!(*numbers.at(777_777), 777_777);
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_an_error() {
+        assert!(Carver::map(usize::MAX / 2, Pages::Huge).is_err());
+        assert!(Carver::map(usize::MAX, Pages::Huge).is_err());
+    }
+}
