@@ -67,3 +67,88 @@ impl<K: Clone + Eq + Hash + Ord> DrainClocks<K> {
         due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_drain_ends_when_its_delay_has_elapsed_and_not_before_t3() {
+        let mut clocks = DrainClocks::default();
+        clocks.set("late", 2_000, seconds(300));
+        clocks.set("early", 1_000, seconds(300));
+        assert_eq!(clocks.next(), Some(301_000));
+        assert_eq!(clocks.due(300_999), [""; 0]);
+        assert_eq!(clocks.due(301_000), ["early"]);
+        assert_eq!(clocks.next(), Some(302_000));
+        assert_eq!(clocks.due(u64::MAX), ["late"]);
+        assert_eq!((clocks.next(), clocks.due(u64::MAX)), (None, vec![]));
+    }
+
+    #[test]
+    fn a_delay_of_zero_is_over_at_once_a1() {
+        let mut clocks = DrainClocks::default();
+        clocks.set("target", 1_000, seconds(0));
+        assert_eq!(clocks.due(1_000), ["target"]);
+    }
+
+    #[test]
+    fn a_changed_delay_moves_the_deadline_both_ways_a1() {
+        let mut clocks = DrainClocks::default();
+        clocks.set("target", 1_000, seconds(300));
+        clocks.set("target", 1_000, seconds(3600));
+        assert_eq!((clocks.deadline(&"target"), clocks.next()), (Some(3_601_000), Some(3_601_000)));
+        assert_eq!(clocks.due(301_000), [""; 0]);
+        clocks.set("target", 1_000, seconds(10));
+        assert_eq!(clocks.due(301_000), ["target"]);
+        assert_eq!(clocks.next(), None);
+    }
+
+    #[test]
+    fn a_target_registered_again_drains_no_more_t7() {
+        let mut clocks = DrainClocks::default();
+        clocks.set("target", 1_000, seconds(10));
+        assert!(clocks.remove(&"target"));
+        assert!(!clocks.remove(&"target"));
+        assert_eq!((clocks.next(), clocks.due(u64::MAX)), (None, vec![]));
+    }
+
+    proptest! {
+        /// Against a plain list of (key, deadline).
+        #[test]
+        fn clocks_agree_with_a_plain_list(
+            steps in prop::collection::vec((0_u8..4, 0_u8..6, 0_u64..20, 0_u64..20), 0..60),
+        ) {
+            let mut clocks = DrainClocks::default();
+            let mut list: Vec<(u8, u64)> = Vec::new();
+            for (step, key, time, delay) in steps {
+                match step {
+                    0 | 1 => {
+                        clocks.set(key, time, Duration::from_millis(delay));
+                        list.retain(|&(other, _)| other != key);
+                        list.push((key, time + delay));
+                    }
+                    2 => {
+                        let there = list.iter().any(|&(other, _)| other == key);
+                        prop_assert_eq!(clocks.remove(&key), there);
+                        list.retain(|&(other, _)| other != key);
+                    }
+                    _ => {
+                        let mut due: Vec<_> = list.iter().filter(|entry| entry.1 <= time).copied().collect();
+                        due.sort_by_key(|&(key, deadline)| (deadline, key));
+                        list.retain(|entry| entry.1 > time);
+                        let due: Vec<u8> = due.into_iter().map(|(key, _)| key).collect();
+                        prop_assert_eq!(clocks.due(time), due);
+                    }
+                }
+                prop_assert_eq!(clocks.next(), list.iter().map(|entry| entry.1).min());
+            }
+        }
+    }
+}

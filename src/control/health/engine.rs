@@ -15,8 +15,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::check::{Probe, SocketProbe};
-use super::damping::Verdict;
+use super::check::{Checker, SocketChecker};
+use super::damping::{Thresholds, Verdict};
 use super::schedule::Schedule;
 use super::settings::HealthCheckSettings;
 use super::state::{HealthEvent, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
@@ -83,8 +83,8 @@ pub enum CannotCheck {
 
 /// The health of all targets of this node. Dropped, it ends every check.
 #[derive(Debug)]
-pub struct HealthEngine<P = SocketProbe> {
-    probe: Arc<P>,
+pub struct HealthEngine<C = SocketChecker> {
+    checker: Arc<C>,
     events: mpsc::UnboundedSender<HealthEvent>,
     /// Where every target's grid of checks is laid from.
     anchor: Instant,
@@ -114,12 +114,13 @@ impl Drop for Task {
     }
 }
 
-impl<P: Probe> HealthEngine<P> {
+impl<C: Checker> HealthEngine<C> {
     /// An engine without targets, and where its events come out. The channel is unbounded, as a
     /// change of state must not be lost or wait; damping and the interval bound how many there are.
-    pub fn new(probe: P) -> (Self, mpsc::UnboundedReceiver<HealthEvent>) {
+    pub fn new(checker: C) -> (Self, mpsc::UnboundedReceiver<HealthEvent>) {
         let (events, receiver) = mpsc::unbounded_channel();
-        let engine = Self { probe: Arc::new(probe), events, anchor: Instant::now(), targets: HashMap::new() };
+        let engine =
+            Self { checker: Arc::new(checker), events, anchor: Instant::now(), targets: HashMap::new() };
         (engine, receiver)
     }
 
@@ -170,7 +171,8 @@ impl<P: Probe> HealthEngine<P> {
     }
 
     fn registered(&self, spec: CheckSpec, now: Moment) -> Watched {
-        let (target, event) = Target::register(spec.key.clone(), spec.duty, spec.settings.thresholds, now);
+        let (target, event) =
+            Target::register(spec.key.clone(), spec.duty, Thresholds::of(&spec.settings), now);
         self.send(event);
         let target = Arc::new(Mutex::new(target));
         let task = self.task(&spec, &target, now);
@@ -183,18 +185,21 @@ impl<P: Probe> HealthEngine<P> {
             return Watched { spec, target, task };
         }
         let (old, new) = (&before.settings, &spec.settings);
-        let same_question = old.asks_the_same(new);
-        let same_task = before.duty == spec.duty && same_question && old.timing == new.timing;
+        let thresholds = Thresholds::of(new);
+        let same_question = old.probe == new.probe && old.port == new.port;
+        let same_task = before.duty == spec.duty
+            && same_question
+            && (old.interval, old.timeout) == (new.interval, new.timeout);
         {
             let mut target = lock(&target);
             if before.duty != spec.duty {
-                self.send(target.assign(spec.duty, new.thresholds, now));
+                self.send(target.assign(spec.duty, thresholds, now));
             }
             if !same_question {
                 self.send(target.restart_counts(now));
             }
-            if old.thresholds != new.thresholds {
-                self.send(target.set_thresholds(new.thresholds, now));
+            if Thresholds::of(old) != thresholds {
+                self.send(target.set_thresholds(thresholds, now));
             }
         }
         let task = if same_task {
@@ -210,12 +215,12 @@ impl<P: Probe> HealthEngine<P> {
         if spec.duty != Duty::Check {
             return None;
         }
-        let interval = spec.settings.timing.interval();
+        let interval = spec.settings.interval;
         let out_of_turn = Arc::new(Notify::new());
         let watch = Watch {
-            probe: Arc::clone(&self.probe),
+            checker: Arc::clone(&self.checker),
             events: self.events.clone(),
-            address: SocketAddrV4::new(spec.key.address, spec.settings.port.get()),
+            address: SocketAddrV4::new(spec.key.address, spec.settings.port),
             settings: Arc::clone(&spec.settings),
             target: Arc::clone(target),
             schedule: Schedule::new(&spec.key, self.anchor.into_std(), interval, now.monotonic),
@@ -243,8 +248,8 @@ fn lock(target: &Shared) -> MutexGuard<'_, Target> {
 }
 
 /// What a target's task goes by.
-struct Watch<P> {
-    probe: Arc<P>,
+struct Watch<C> {
+    checker: Arc<C>,
     events: mpsc::UnboundedSender<HealthEvent>,
     address: SocketAddrV4,
     settings: Arc<HealthCheckSettings>,
@@ -253,12 +258,12 @@ struct Watch<P> {
     out_of_turn: Arc<Notify>,
 }
 
-impl<P: Probe> Watch<P> {
+impl<C: Checker> Watch<C> {
     async fn run(mut self) {
         loop {
             let delay = self.turn().await;
             lock(&self.target).begin_check();
-            let result = self.probe.check(self.address, &self.settings).await;
+            let result = self.checker.check(self.address, &self.settings).await;
             let event = lock(&self.target).end_check(result, delay, Moment::now());
             emit(&self.events, event);
         }

@@ -11,7 +11,7 @@
 //! address that is not ours) is never held against a target.
 //!
 //! It is made for a current-thread `tokio` runtime: a check task and `update` never run at once.
-//! A new kind of check (HTTPS) is a variant of [`CheckKind`] and a file in [`check`].
+//! A new kind of check (HTTPS) is a variant of [`Probe`] and a file in [`check`].
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -25,7 +25,7 @@ mod target;
 
 pub use engine::{CannotCheck, CheckSpec, Duty, HealthEngine, Unused};
 pub use matcher::{Matcher, MatcherError};
-pub use settings::{CheckKind, CheckPath, HealthCheckSettings, MAX_PATH, MIN_TIME, SettingsError, Timing};
+pub use settings::{HealthCheckSettings, Probe};
 pub use state::{
     HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey,
 };

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::state::TargetKey;
 
+/// The shortest interval (H-2). The runtime's timer counts whole milliseconds.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
+
 /// The grid of one target, and its next point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -15,9 +18,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The first point at or after `now` of `key`'s grid, which is laid from `anchor` on. `interval`
-    /// is above zero.
+    /// The first point at or after `now` of `key`'s grid, which is laid from `anchor` on. An
+    /// `interval` below [`MIN_INTERVAL`], which the model refuses, is that.
     pub fn new(key: &TargetKey, anchor: Instant, interval: Duration, now: Instant) -> Self {
+        let interval = interval.max(MIN_INTERVAL);
         let mut schedule = Self { due: anchor + phase(key, interval), interval };
         if schedule.due < now {
             schedule.due = schedule.point_after(now);
@@ -41,7 +45,7 @@ impl Schedule {
 
     fn point_after(&self, now: Instant) -> Instant {
         let behind = now.saturating_duration_since(self.due).as_nanos();
-        let into = behind % self.interval.as_nanos().max(1);
+        let into = behind % self.interval.as_nanos();
         // `into` is below the interval, which was given in a `Duration`.
         now + self.interval - Duration::from_nanos(u64::try_from(into).unwrap_or(0))
     }

@@ -86,3 +86,34 @@ fn code_of(error: &io::Error) -> ReasonCode {
         _ => ReasonCode::FailedHealthChecks,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_this_node_is_told_apart_from_one_of_the_target_h5() {
+        use ReasonCode::{FailedHealthChecks, InternalError, Timeout};
+        for (error, code) in [
+            (Errno::ECONNREFUSED, FailedHealthChecks),
+            (Errno::ECONNRESET, FailedHealthChecks),
+            (Errno::EHOSTUNREACH, FailedHealthChecks),
+            (Errno::ENETUNREACH, FailedHealthChecks),
+            (Errno::ETIMEDOUT, Timeout),
+            (Errno::EMFILE, InternalError),
+            (Errno::ENFILE, InternalError),
+            (Errno::ENOBUFS, InternalError),
+            (Errno::EADDRNOTAVAIL, InternalError),
+            (Errno::EPERM, InternalError),
+        ] {
+            assert_eq!(code_of(&error.into()), code, "{error}");
+        }
+        assert_eq!(code_of(&io::Error::other("no number")), FailedHealthChecks);
+    }
+
+    #[tokio::test]
+    async fn a_bound_socket_takes_no_port_before_it_connects() {
+        let socket = open(Some(Ipv4Addr::LOCALHOST)).unwrap();
+        assert_eq!(socket.local_addr().unwrap().port(), 0);
+    }
+}

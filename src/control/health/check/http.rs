@@ -10,7 +10,6 @@ use tokio::net::TcpStream;
 
 use super::connect::{Deadline, connect};
 use crate::control::health::matcher::Matcher;
-use crate::control::health::settings::CheckPath;
 use crate::control::health::state::{ReasonCode, StateReason};
 
 /// The most bytes that are read of an answer before its head must have ended; interim answers count.
@@ -28,24 +27,12 @@ const USER_AGENT: &str = concat!("flowgate-health/", env!("CARGO_PKG_VERSION"));
 pub(super) async fn check(
     target: SocketAddrV4,
     source: Option<Ipv4Addr>,
-    path: &CheckPath,
+    path: &str,
     matcher: &Matcher,
     deadline: Deadline,
 ) -> Result<(), StateReason> {
-    let mut stream = connect(target, source, deadline).await?;
-    // A target may answer without reading, and reset (H-3): a failed write is told only if no answer
-    // is there. The request fits in a new socket's buffer, so the write waits for nobody.
-    let request = request(target, path);
-    let sent = deadline.bound(stream.write_all(request.as_bytes()), || "request not sent".to_owned()).await?;
-    let code = final_code(&mut stream, deadline).await.map_err(|failure| match (failure, sent) {
-        (ReadFailure::Reason(reason), _) => reason,
-        (ReadFailure::Broken { what, received: 0 }, Err(error)) => {
-            failed(format!("{what}; request: {error}"))
-        }
-        (ReadFailure::Broken { what, received }, _) => {
-            failed(format!("{what} before the answer's head was complete ({received} bytes received)"))
-        }
-    })?;
+    let stream = connect(target, source, deadline).await?;
+    let code = ask(stream, &request(target, path), deadline).await?;
     if matcher.matches(code) {
         Ok(())
     } else {
@@ -54,8 +41,24 @@ pub(super) async fn check(
     }
 }
 
+/// Sends `request` and reads the answer's code.
+async fn ask(mut stream: TcpStream, request: &str, deadline: Deadline) -> Result<u16, StateReason> {
+    // A target may answer without reading, and reset (H-3): a failed write is told only if no answer
+    // is there. The request fits in a new socket's buffer, so the write waits for nobody.
+    let sent = deadline.bound(stream.write_all(request.as_bytes()), || "request not sent".to_owned()).await?;
+    final_code(&mut stream, deadline).await.map_err(|failure| match failure {
+        ReadFailure::Reason(reason) => reason,
+        ReadFailure::Broken { what, received } => {
+            let request = sent.err().map(|error| format!("; request: {error}")).unwrap_or_default();
+            failed(format!(
+                "{what} before the answer's head was complete ({received} bytes received){request}"
+            ))
+        }
+    })
+}
+
 /// RFC 9112 section 3. The port is left out of `Host` where it is the default one (RFC 9110, 7.2).
-fn request(target: SocketAddrV4, path: &CheckPath) -> String {
+fn request(target: SocketAddrV4, path: &str) -> String {
     let host = if target.port() == 80 { target.ip().to_string() } else { target.to_string() };
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -117,3 +120,6 @@ fn take_final_code(head: &mut Vec<u8>) -> Result<Option<u16>, StateReason> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

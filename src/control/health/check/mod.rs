@@ -1,16 +1,18 @@
 //! One check of one target: a connection, a question, an answer, all within the timeout (H-3). A
-//! file per kind; what they share stands in `connect`. The engine calls them through [`Probe`], so
+//! file per kind; what they share stands in `connect`. The engine calls them through [`Checker`], so
 //! that its own tests need no sockets.
 
 mod connect;
 mod http;
+#[cfg(test)]
+mod peer;
 mod tcp;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use super::settings::{CheckKind, HealthCheckSettings};
+use super::settings::{HealthCheckSettings, Probe};
 use super::state::{Moment, StateReason};
 use connect::Deadline;
 
@@ -37,7 +39,7 @@ pub enum Outcome {
 }
 
 /// Whoever can make a check.
-pub trait Probe: Send + Sync + 'static {
+pub trait Checker: Send + Sync + 'static {
     /// Checks `target` once, as `settings` say. Ends by the timeout, whatever the target does;
     /// dropped before, it closes its connection.
     fn check(
@@ -49,20 +51,18 @@ pub trait Probe: Send + Sync + 'static {
 
 /// Checks over the kernel's sockets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SocketProbe {
+pub struct SocketChecker {
     /// The address checks come from; `None` leaves it to the kernel's routes.
     pub source: Option<Ipv4Addr>,
 }
 
-impl Probe for SocketProbe {
+impl Checker for SocketChecker {
     async fn check(&self, target: SocketAddrV4, settings: &HealthCheckSettings) -> CheckResult {
         let started = Moment::now();
-        let deadline = Deadline::after(settings.timing.timeout());
-        let answer = match &settings.kind {
-            CheckKind::Tcp => tcp::check(target, self.source, deadline).await,
-            CheckKind::Http { path, matcher } => {
-                http::check(target, self.source, path, matcher, deadline).await
-            }
+        let deadline = Deadline::after(settings.timeout);
+        let answer = match &settings.probe {
+            Probe::Tcp => tcp::check(target, self.source, deadline).await,
+            Probe::Http { path, matcher } => http::check(target, self.source, path, matcher, deadline).await,
         };
         let outcome = match answer {
             Ok(()) => Outcome::Success,
