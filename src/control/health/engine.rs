@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -105,7 +105,8 @@ type Shared = Arc<Mutex<Target>>;
 #[derive(Debug)]
 struct Task {
     handle: JoinHandle<()>,
-    out_of_turn: Arc<Notify>,
+    /// Room for one request: those made before it is taken are the same one.
+    out_of_turn: mpsc::Sender<()>,
 }
 
 impl Drop for Task {
@@ -166,8 +167,10 @@ impl<C: Checker> HealthEngine<C> {
     pub fn check_now(&self, key: &TargetKey) -> Result<(), CannotCheck> {
         let watched = self.targets.get(key).ok_or_else(|| CannotCheck::NotRegistered(key.clone()))?;
         let task = watched.task.as_ref().ok_or_else(|| CannotCheck::NotChecked(key.clone()))?;
-        task.out_of_turn.notify_one();
-        Ok(())
+        match task.out_of_turn.try_send(()) {
+            Ok(()) | Err(TrySendError::Full(())) => Ok(()),
+            Err(TrySendError::Closed(())) => Err(CannotCheck::NotChecked(key.clone())),
+        }
     }
 
     fn registered(&self, spec: CheckSpec, now: Moment) -> Watched {
@@ -216,7 +219,7 @@ impl<C: Checker> HealthEngine<C> {
             return None;
         }
         let interval = spec.settings.interval;
-        let out_of_turn = Arc::new(Notify::new());
+        let (out_of_turn, requests) = mpsc::channel(1);
         let watch = Watch {
             checker: Arc::clone(&self.checker),
             events: self.events.clone(),
@@ -224,7 +227,7 @@ impl<C: Checker> HealthEngine<C> {
             settings: Arc::clone(&spec.settings),
             target: Arc::clone(target),
             schedule: Schedule::new(&spec.key, self.anchor.into_std(), interval, now.monotonic),
-            out_of_turn: Arc::clone(&out_of_turn),
+            requests,
         };
         Some(Task { handle: tokio::spawn(watch.run()), out_of_turn })
     }
@@ -255,7 +258,7 @@ struct Watch<C> {
     settings: Arc<HealthCheckSettings>,
     target: Shared,
     schedule: Schedule,
-    out_of_turn: Arc<Notify>,
+    requests: mpsc::Receiver<()>,
 }
 
 impl<C: Checker> Watch<C> {
@@ -278,7 +281,7 @@ impl<C: Checker> Watch<C> {
                 self.schedule.advance(now.into_std());
                 now.saturating_duration_since(due)
             }
-            () = self.out_of_turn.notified() => Duration::ZERO,
+            Some(()) = self.requests.recv() => Duration::ZERO,
         }
     }
 }

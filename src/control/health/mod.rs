@@ -22,6 +22,8 @@ pub mod schedule;
 mod settings;
 mod state;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{CannotCheck, CheckSpec, Duty, HealthEngine, Unused};
 pub use matcher::{Matcher, MatcherError};
