@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod drain;
+pub mod events;
 mod fault_path;
 pub mod health;
 pub mod model;
 pub mod node;
+pub mod socket;

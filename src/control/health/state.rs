@@ -7,6 +7,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::damping::Verdict;
 
 /// What a target is known by: its group and its address (O-3: an address is in a group once).
@@ -32,7 +35,8 @@ impl fmt::Display for TargetKey {
 }
 
 /// The state of a target (H-4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum HealthState {
     /// Registered; too few checks in a row to tell.
     Initial,
@@ -69,27 +73,37 @@ impl fmt::Display for HealthState {
 }
 
 /// Why a target is in its state (H-5). `Elb.*` originate at this node, `Target.*` at the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ReasonCode {
     /// Registered; its first check has not started.
+    #[serde(rename = "Elb.RegistrationInProgress")]
     RegistrationInProgress,
     /// Its first checks are running.
+    #[serde(rename = "Elb.InitialHealthChecking")]
     InitialHealthChecking,
     /// The check's timeout passed before an answer.
+    #[serde(rename = "Target.Timeout")]
     Timeout,
     /// HTTP: a code came that the matcher does not have.
+    #[serde(rename = "Target.ResponseCodeMismatch")]
     ResponseCodeMismatch,
     /// No connection, a connection that broke, or an answer that is not HTTP.
+    #[serde(rename = "Target.FailedHealthChecks")]
     FailedHealthChecks,
     /// Not a target of the group.
+    #[serde(rename = "Target.NotRegistered")]
     NotRegistered,
     /// Its group or its zone is given no traffic here (H-6).
+    #[serde(rename = "Target.NotInUse")]
     NotInUse,
     /// Deregistered, and its delay has not elapsed.
+    #[serde(rename = "Target.DeregistrationInProgress")]
     DeregistrationInProgress,
     /// Its address cannot be a target's.
+    #[serde(rename = "Target.IpUnusable")]
     IpUnusable,
     /// This node could not make the check.
+    #[serde(rename = "Elb.InternalError")]
     InternalError,
 }
 
@@ -255,6 +269,24 @@ mod tests {
              Target.ResponseCodeMismatch Target.FailedHealthChecks Target.NotRegistered Target.NotInUse \
              Target.DeregistrationInProgress Target.IpUnusable Elb.InternalError"
         );
+    }
+
+    #[test]
+    fn json_has_the_words_of_the_api() {
+        let states = [
+            HealthState::Initial,
+            HealthState::Healthy,
+            HealthState::Unhealthy,
+            HealthState::Unused,
+            HealthState::Draining,
+            HealthState::Unavailable,
+        ];
+        for state in states {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        for reason in ReasonCode::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
     }
 
     #[test]

@@ -1,0 +1,283 @@
+//! What happened, as the control core tells it: to subscribers of the socket, and to whoever else
+//! listens.
+//!
+//! The control core makes an [`Event`] at the moment of the fact and sends it into a bounded
+//! broadcast channel; nobody who is slow to take it holds the core up. Times are wall-clock, to the
+//! millisecond.
+
+#![forbid(unsafe_code)]
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::health::{HealthState, ReasonCode};
+
+/// A moment of wall-clock time: milliseconds since 1970 in UTC. In JSON both as that number
+/// (`UnixMs`) and as RFC 3339 (`Rfc3339`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "TimestampJson", from = "TimestampJson")]
+#[schemars(with = "TimestampJson")]
+pub struct Timestamp(i64);
+
+/// A moment, for programs and for people.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+#[schemars(rename = "Timestamp")]
+struct TimestampJson {
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    unix_ms: i64,
+    /// The same in UTC, as RFC 3339 has it, to the millisecond.
+    rfc3339: String,
+}
+
+impl Timestamp {
+    /// Now, by the system's clock.
+    pub fn now() -> Self {
+        SystemTime::now().into()
+    }
+
+    /// The moment `ms` milliseconds after 1970-01-01T00:00:00Z; beyond the years that RFC 3339 can
+    /// write (0 to 9999) the nearest that it can, but for the last two days.
+    pub fn from_unix_ms(ms: i64) -> Self {
+        const FIRST: i64 = -62_167_219_200_000;
+        const LAST: i64 = 253_402_128_000_000;
+        Timestamp(ms.clamp(FIRST, LAST))
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub fn unix_ms(self) -> i64 {
+        self.0
+    }
+
+    /// Milliseconds from `earlier` to `self`; 0 if `earlier` is later.
+    pub fn since(self, earlier: Timestamp) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let ms = match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
+        };
+        Timestamp::from_unix_ms(ms)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC: `2026-11-29T20:47:37.123Z`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        write!(f, "{moment:.3}")
+    }
+}
+
+impl From<Timestamp> for TimestampJson {
+    fn from(time: Timestamp) -> Self {
+        TimestampJson { unix_ms: time.0, rfc3339: time.to_string() }
+    }
+}
+
+impl From<TimestampJson> for Timestamp {
+    fn from(json: TimestampJson) -> Self {
+        Timestamp::from_unix_ms(json.unix_ms)
+    }
+}
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Event {
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+impl Event {
+    /// `what`, happening now.
+    pub fn now(what: What) -> Self {
+        Event { at: Timestamp::now(), what }
+    }
+}
+
+/// What can happen. Objects are named as the operator named them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "Event", rename_all_fields = "PascalCase")]
+pub enum What {
+    /// A target's state changed (H-4).
+    TargetHealthChanged {
+        /// The target group's name.
+        target_group: String,
+        /// The target's address.
+        target: Ipv4Addr,
+        /// The state before.
+        from: HealthState,
+        /// The state from now on.
+        to: HealthState,
+        /// Why (H-5); none for `healthy`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<ReasonCode>,
+        /// What was seen.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        description: String,
+    },
+    /// Resets were sent since the last event of this kind for the same target and trigger (R-8).
+    FlowsReset {
+        /// The load balancer's name.
+        load_balancer: String,
+        /// The target group's name.
+        target_group: String,
+        /// The target whose flows they were; none for packets of no flow.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<Ipv4Addr>,
+        /// Why.
+        trigger: ResetTrigger,
+        /// How many.
+        count: u64,
+    },
+    /// One reset, told with its flow; of many at once only a sample is told.
+    TcpReset {
+        /// The endpoint's name.
+        endpoint: String,
+        /// The target group's name.
+        target_group: String,
+        /// The target whose flow it was; none for a packet of no flow.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<Ipv4Addr>,
+        /// Why.
+        trigger: ResetTrigger,
+        /// Who sent the packet that was answered, and now has the reset.
+        sent_to: IpAddr,
+        /// That side's TCP port.
+        sent_to_port: u16,
+        /// The other side.
+        peer: IpAddr,
+        /// The other side's TCP port.
+        peer_port: u16,
+    },
+    /// A target was deregistered and its flows have until `ends` (T-3).
+    DrainStarted {
+        /// The target group's name.
+        target_group: String,
+        /// The target's address.
+        target: Ipv4Addr,
+        /// Its live flows.
+        flows: u64,
+        /// When the delay is over.
+        ends: Timestamp,
+    },
+    /// A drain's delay is over, or the target came back (T-4, T-7).
+    DrainEnded {
+        /// The target group's name.
+        target_group: String,
+        /// The target's address.
+        target: Ipv4Addr,
+        /// Its flows that are still live.
+        flows_left: u64,
+    },
+    /// A change was accepted, is on disk and is on its way to the workers.
+    ConfigChanged {
+        /// The configuration's number from now on.
+        generation: u64,
+    },
+}
+
+/// What made a reset (R-1 to R-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResetTrigger {
+    /// R-1: the flow's target is unhealthy.
+    Unhealthy,
+    /// R-2: the flow's target is deregistered and its delay is over.
+    Deregistration,
+    /// R-3: the flow was idle for too long.
+    IdleTimeout,
+    /// R-3: no such flow is known.
+    NoFlow,
+}
+
+impl fmt::Display for ResetTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResetTrigger::Unhealthy => "unhealthy",
+            ResetTrigger::Deregistration => "deregistration",
+            ResetTrigger::IdleTimeout => "idle-timeout",
+            ResetTrigger::NoFlow => "no-flow",
+        })
+    }
+}
+
+/// The kinds of event that a subscriber may choose among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// Target health changes.
+    Health,
+    /// Resets, summed and sampled.
+    Resets,
+    /// Drains that start and end.
+    Drains,
+    /// Changes of the configuration.
+    Config,
+}
+
+impl What {
+    /// The kind to subscribe to for events such as this.
+    pub fn kind(&self) -> EventKind {
+        match self {
+            What::TargetHealthChanged { .. } => EventKind::Health,
+            What::FlowsReset { .. } | What::TcpReset { .. } => EventKind::Resets,
+            What::DrainStarted { .. } | What::DrainEnded { .. } => EventKind::Drains,
+            What::ConfigChanged { .. } => EventKind::Config,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_to_the_millisecond_both_ways() {
+        let time = Timestamp::from_unix_ms(1_795_985_257_007);
+        let json = serde_json::to_string(&time).unwrap();
+        // `date -u -d @1795985257` says Sun Nov 29 20:47:37 UTC 2026.
+        assert_eq!(json, r#"{"UnixMs":1795985257007,"Rfc3339":"2026-11-29T20:47:37.007Z"}"#);
+        assert_eq!(serde_json::from_str::<Timestamp>(&json).unwrap(), time);
+    }
+
+    #[test]
+    fn times_beyond_what_can_be_written_are_the_nearest_that_can() {
+        assert_eq!(Timestamp::from_unix_ms(i64::MAX).to_string(), "9999-12-30T00:00:00.000Z");
+        assert_eq!(Timestamp::from_unix_ms(i64::MIN).to_string(), "0000-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn an_event_is_one_flat_object_with_its_kind_and_time() {
+        let event = Event {
+            at: Timestamp::from_unix_ms(0),
+            what: What::FlowsReset {
+                load_balancer: "gw".into(),
+                target_group: "fw".into(),
+                target: Some(Ipv4Addr::new(10, 0, 0, 1)),
+                trigger: ResetTrigger::Unhealthy,
+                count: 3,
+            },
+        };
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "At": {"UnixMs": 0, "Rfc3339": "1970-01-01T00:00:00.000Z"}, "Event": "FlowsReset",
+                "LoadBalancer": "gw", "TargetGroup": "fw", "Target": "10.0.0.1", "Trigger": "unhealthy", "Count": 3
+            })
+        );
+        assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
+    }
+}

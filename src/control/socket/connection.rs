@@ -1,0 +1,251 @@
+//! One connection, from its hello to its end.
+//!
+//! A task of the server's. It does one thing at a time: take a line, answer it, pass on the events that
+//! came meanwhile. A peer that does not read stops its own task and nobody else's; what it misses of
+//! the events is counted by the channel and told in a `lost` notification.
+
+#![forbid(unsafe_code)]
+
+use super::dispatcher::{Call, Dispatcher};
+use super::framing::{Frame, Lines, MAX_LINE};
+use super::rpc::{self, INVALID_REQUEST, Id, RpcError};
+use super::service::Service;
+use super::session::{Delivery, Session, Subscription};
+use super::{API_MAJOR, API_MINOR, PRODUCT};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// Answers and events gathered before they are written, in bytes.
+const GATHER: usize = 64 << 10;
+
+/// How long a closing connection is tried to be told why.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// The first line of every connection: the parameters of the notification `hello`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Hello {
+    /// The program that serves the socket.
+    pub product: String,
+    /// Its version.
+    pub version: String,
+    /// The version of this protocol. Additions raise the minor, anything else the major.
+    pub protocol: ProtocolVersion,
+    /// The configuration's number: every accepted change raises it.
+    pub generation: u64,
+    /// The longest line taken, in bytes.
+    pub max_line: usize,
+}
+
+/// The version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ProtocolVersion {
+    /// Raised when something is removed or changes its meaning.
+    pub major: u16,
+    /// Raised when something is added.
+    pub minor: u16,
+}
+
+/// The parameters of the notification `lost`: events that a slow reader will not see.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Lost {
+    /// How many, of any kind.
+    pub count: u64,
+}
+
+/// The parameters of the notification `closing`, the last line of a connection that the daemon ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct Closing {
+    /// Why.
+    pub reason: CloseReason,
+}
+
+/// Why the daemon ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloseReason {
+    /// As many connections as there may be, and this one had been silent longest.
+    Idle,
+    /// As many connections as there may be, and all of them subscribe.
+    Full,
+}
+
+/// Runs a connection until its peer closes it or its place is needed.
+pub(super) async fn run(
+    stream: UnixStream,
+    session: Rc<Session>,
+    service: Rc<dyn Service>,
+    dispatcher: Rc<Dispatcher>,
+) {
+    let (read, write) = stream.into_split();
+    let mut connection = Connection {
+        lines: Lines::new(read),
+        write,
+        gathered: Vec::new(),
+        written: 0,
+        subscription: None,
+        session,
+        service,
+        dispatcher,
+    };
+    let session = Rc::clone(&connection.session);
+    let outcome = tokio::select! {
+        outcome = connection.converse() => outcome,
+        () = session.evicted() => {
+            connection.say_why(CloseReason::Idle).await;
+            return;
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "a control connection broke");
+    }
+}
+
+/// Tells a peer that there is no place for it.
+pub(super) async fn turn_away(mut stream: UnixStream, reason: CloseReason) {
+    let line = rpc::notification("closing", &Closing { reason });
+    // Whether or not it is heard, the connection ends.
+    let _ = tokio::time::timeout(LAST_WORDS, stream.write_all(line.as_bytes())).await;
+}
+
+struct Connection {
+    lines: Lines<OwnedReadHalf>,
+    write: OwnedWriteHalf,
+    gathered: Vec<u8>,
+    /// How much of `gathered` is written already.
+    written: usize,
+    subscription: Option<Subscription>,
+    session: Rc<Session>,
+    service: Rc<dyn Service>,
+    dispatcher: Rc<Dispatcher>,
+}
+
+enum Step {
+    Frame(Frame),
+    Delivery(Delivery),
+}
+
+impl Connection {
+    async fn converse(&mut self) -> io::Result<()> {
+        self.hello();
+        self.flush().await?;
+        loop {
+            let step = tokio::select! {
+                frame = self.lines.next() => Step::Frame(frame?),
+                delivery = next_delivery(&mut self.subscription) => Step::Delivery(delivery),
+            };
+            match step {
+                Step::Frame(Frame::End) => return Ok(()),
+                Step::Frame(Frame::TooLong) => {
+                    let message = format!("a line of more than {MAX_LINE} bytes; the connection is closed");
+                    let error = RpcError::new(INVALID_REQUEST, "LineTooLong", message)
+                        .hint("divide the request into several");
+                    self.gathered.extend_from_slice(rpc::refusal(&Id::Null, &error).as_bytes());
+                    return self.flush().await;
+                }
+                Step::Frame(Frame::Line(line)) => self.answer(&line).await?,
+                Step::Delivery(delivery) => self.pass_on(delivery).await?,
+            }
+        }
+    }
+
+    fn hello(&mut self) {
+        let hello = Hello {
+            product: PRODUCT.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: ProtocolVersion { major: API_MAJOR, minor: API_MINOR },
+            generation: self.service.state().generation(),
+            max_line: MAX_LINE,
+        };
+        self.gathered.extend_from_slice(rpc::notification("hello", &hello).as_bytes());
+    }
+
+    /// Answers `line` and the whole lines that came with it.
+    async fn answer(&mut self, line: &[u8]) -> io::Result<()> {
+        self.answer_one(line).await;
+        while self.gathered.len() < GATHER {
+            match self.lines.ready() {
+                Some(Frame::Line(line)) => {
+                    // A long row of requests must not keep health checks waiting.
+                    tokio::task::yield_now().await;
+                    self.answer_one(&line).await;
+                }
+                _ => break,
+            }
+        }
+        self.flush().await
+    }
+
+    async fn answer_one(&mut self, line: &[u8]) {
+        self.session.touch();
+        let call = Call { service: &*self.service, session: &self.session };
+        if let Some(answer) = self.dispatcher.answer(&call, line).await {
+            self.gathered.extend_from_slice(answer.as_bytes());
+        }
+        if let Some(subscription) = self.session.new_subscription() {
+            self.subscription = Some(subscription);
+        }
+    }
+
+    /// Writes `first` and the events that are waiting behind it.
+    async fn pass_on(&mut self, first: Delivery) -> io::Result<()> {
+        let mut delivery = Some(first);
+        while let Some(next) = delivery {
+            match next {
+                Delivery::Event(event) => {
+                    self.gathered.extend_from_slice(rpc::notification("event", &event).as_bytes());
+                }
+                Delivery::Lost(count) => {
+                    self.gathered.extend_from_slice(rpc::notification("lost", &Lost { count }).as_bytes());
+                }
+                Delivery::Ended => {
+                    self.subscription = None;
+                    break;
+                }
+            }
+            let more = self.gathered.len() < GATHER;
+            delivery = self.subscription.as_mut().filter(|_| more).and_then(Subscription::ready);
+        }
+        self.flush().await
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        while self.written < self.gathered.len() {
+            let taken = self.write.write(&self.gathered[self.written..]).await?;
+            if taken == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.written += taken;
+            self.session.touch();
+        }
+        self.gathered.clear();
+        self.gathered.shrink_to(GATHER);
+        self.written = 0;
+        Ok(())
+    }
+
+    /// The last line of a connection whose place is needed, unless a line half-written is in the way.
+    async fn say_why(&mut self, reason: CloseReason) {
+        if self.written == 0 {
+            let line = rpc::notification("closing", &Closing { reason });
+            // Whether or not it is heard, the connection ends.
+            let _ = tokio::time::timeout(LAST_WORDS, self.write.write_all(line.as_bytes())).await;
+        }
+    }
+}
+
+async fn next_delivery(subscription: &mut Option<Subscription>) -> Delivery {
+    match subscription {
+        Some(subscription) => subscription.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,61 @@
+//! The model's refusals as the socket's errors: AWS's code as `data.kind`, the parameter at fault as
+//! `data.path`.
+
+#![forbid(unsafe_code)]
+
+use crate::control::model::{ErrorCode, ModelError, State};
+use crate::control::socket::rpc::{INTERNAL_ERROR, RpcError};
+use crate::control::socket::service::{ChangeError, Unavailable};
+
+/// `error` of a request whose object is named by `parameter`.
+pub(super) fn of_model(error: ModelError, parameter: &str, state: &State) -> RpcError {
+    let mut told = RpcError::refused(error.code.as_str(), error.message);
+    told.data.hint = names(error.code, state);
+    match error.path {
+        Some(path) => told.at(in_parameters(&path)),
+        None => told.at(parameter),
+    }
+}
+
+/// `error` of a change whose object is named by `parameter`.
+pub(super) fn of_change(error: ChangeError, parameter: &str, state: &State) -> RpcError {
+    match error {
+        ChangeError::Refused(error) => of_model(error, parameter, state),
+        ChangeError::NotStored(_) => RpcError::new(INTERNAL_ERROR, "InternalFailure", error.to_string())
+            .hint("look at the state directory's disk and permissions, then repeat the request"),
+    }
+}
+
+/// What workers that do not answer are told as.
+pub(super) fn of_workers(error: &Unavailable) -> RpcError {
+    RpcError::new(INTERNAL_ERROR, "ServiceUnavailable", error.to_string()).hint("repeat the request")
+}
+
+/// The model's path in the words of the request: the model speaks the configuration's snake_case.
+fn in_parameters(path: &str) -> String {
+    match path.strip_prefix("attributes").or_else(|| path.strip_prefix("targets")) {
+        Some(rest) if path.starts_with("attributes") => format!("Attributes{rest}"),
+        Some(rest) => {
+            format!("Targets{}", rest.replace(".address", ".Id").replace(".zone", ".AvailabilityZone"))
+        }
+        None => path.to_owned(),
+    }
+}
+
+/// The names there are, where one was given that there is not.
+fn names(code: ErrorCode, state: &State) -> Option<String> {
+    let (what, names): (&str, Vec<&str>) = match code {
+        ErrorCode::TargetGroupNotFound => {
+            ("target group", state.target_groups().map(|group| group.name.as_str()).collect())
+        }
+        ErrorCode::LoadBalancerNotFound | ErrorCode::ListenerNotFound => {
+            ("load balancer", state.load_balancers().map(|balancer| balancer.name.as_str()).collect())
+        }
+        _ => return None,
+    };
+    Some(match names.as_slice() {
+        [] => format!("there is no {what}"),
+        [one] => format!("the only {what} is {one}"),
+        many => format!("the {what}s are {}", many.join(", ")),
+    })
+}

@@ -1,0 +1,39 @@
+//! The methods, by the objects they are about, and the table that lists them all.
+//!
+//! Names are those of AWS's command line; parameters and results have the names of its JSON. Wherever
+//! AWS has an ARN a name serves too. A method is one function: to add one is to write it and to
+//! add its line here and its section in `docs/control-socket.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod attributes;
+pub mod balancers;
+mod fault;
+pub mod groups;
+pub mod health;
+pub mod node;
+pub mod registration;
+pub mod subscribe;
+
+use super::dispatcher::Dispatcher;
+
+/// The table of methods of a daemon in service.
+pub fn dispatcher() -> Dispatcher {
+    let mut table = Dispatcher::default();
+    balancers::register(&mut table);
+    groups::register(&mut table);
+    attributes::register(&mut table);
+    registration::register(&mut table);
+    health::register(&mut table);
+    node::register(&mut table);
+    subscribe::register(&mut table);
+    table
+}
+
+/// The table of methods of a daemon that was started for tests: those of [`dispatcher`], and
+/// `debug-advance-clock`.
+pub fn debug_dispatcher() -> Dispatcher {
+    let mut table = dispatcher();
+    node::register_debug(&mut table);
+    table
+}

@@ -1,0 +1,86 @@
+//! The server: accepts connections and runs each to its end.
+//!
+//! The control core runs [`serve`] as a task of its current-thread runtime, inside a `LocalSet`. Promises that
+//! whatever clients do, what is held for them is bounded: [`Limits::connections`] connections, one line
+//! and one answer each, and the events of one shared, bounded channel. A full house is no lock-out: a newcomer
+//! takes the place of the connection that has been silent longest.
+
+#![forbid(unsafe_code)]
+
+use super::connection::{self, CloseReason};
+use super::dispatcher::Dispatcher;
+use super::listener::ControlListener;
+use super::service::Service;
+use super::session::{Limits, Session, Subscribers};
+use std::io;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long to leave a listener alone that fails to accept, for want of file descriptors say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `service`'s methods at `listener` until the future is dropped, which closes every
+/// connection and removes the socket's file.
+///
+/// # Errors
+/// When the runtime cannot take the socket.
+///
+/// # Panics
+/// Outside a `LocalSet` or a local runtime.
+pub async fn serve(
+    listener: ControlListener,
+    service: Rc<dyn Service>,
+    dispatcher: Rc<Dispatcher>,
+    limits: Limits,
+) -> io::Result<()> {
+    let incoming = listener.listener()?;
+    let subscribers = Subscribers::new(limits.subscribers);
+    let mut sessions: Vec<Weak<Session>> = Vec::new();
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection's task ended by itself");
+                }
+                continue;
+            }
+            accepted = incoming.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "the control socket cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        sessions.retain(|session| session.strong_count() > 0);
+        if sessions.len() >= limits.connections && !make_room(&mut sessions) {
+            connections.spawn_local(connection::turn_away(stream, CloseReason::Full));
+            continue;
+        }
+        let session = Rc::new(Session::new(Rc::clone(&subscribers)));
+        sessions.push(Rc::downgrade(&session));
+        connections.spawn_local(connection::run(
+            stream,
+            session,
+            Rc::clone(&service),
+            Rc::clone(&dispatcher),
+        ));
+    }
+}
+
+/// Asks the connection that has been silent longest, and does not subscribe, to end. False if there is none.
+fn make_room(sessions: &mut Vec<Weak<Session>>) -> bool {
+    let silent = sessions
+        .iter()
+        .enumerate()
+        .filter_map(|(index, session)| Some((index, session.upgrade()?)))
+        .filter(|(_, session)| !session.is_subscribed())
+        .min_by_key(|(_, session)| session.active());
+    let Some((index, session)) = silent else { return false };
+    session.evict();
+    sessions.swap_remove(index);
+    true
+}

@@ -1,0 +1,109 @@
+//! What the socket needs of the control core: one small trait.
+//!
+//! The control core implements it, the methods call it, tests put something of their own behind
+//! it. Everything is called on the control core's own thread. Nothing here may wait, but for
+//! [`Service::flows`], which asks the workers.
+
+#![forbid(unsafe_code)]
+
+use super::views::{Counters, EndpointView, FlowPage, FlowQuery, PortView, WorkerView};
+use crate::control::events::{Event, Timestamp};
+use crate::control::health::{HealthState, ReasonCode};
+use crate::control::model::{Change, ModelError, Outcome, State, TargetGroup};
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use tokio::sync::broadcast::Receiver;
+
+/// The control core, as the socket sees it.
+pub trait Service {
+    /// The present time. A daemon whose clock was advanced says the advanced time.
+    fn now(&self) -> Timestamp;
+
+    /// The objects as they are.
+    fn state(&self) -> State;
+
+    /// Makes `change`: it is on disk, and on its way to the workers, when this returns.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    fn apply(&self, change: &Change) -> Result<Applied, ChangeError>;
+
+    /// How every target of `group` stands: those registered, and those that are gone but still
+    /// have flows (T-4), by address.
+    fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus>;
+
+    /// The flows that `query` asks for. Its target group is by name.
+    fn flows(&self, query: FlowQuery) -> Waiting<'_, Result<FlowPage, Unavailable>>;
+
+    /// Every counter, summed over the workers where that makes sense.
+    fn counters(&self) -> Counters;
+
+    /// This node's endpoints.
+    fn endpoints(&self) -> Vec<EndpointView>;
+
+    /// This node's workers.
+    fn workers(&self) -> Vec<WorkerView>;
+
+    /// This node's ports.
+    fn ports(&self) -> Vec<PortView>;
+
+    /// The events from now on.
+    fn events(&self) -> Receiver<Event>;
+
+    /// Lets the data path's and the drain clock's time jump ahead. Asked only of a daemon that was
+    /// started for tests.
+    fn advance_clock(&self, milliseconds: u32);
+}
+
+/// A future of the control core's own thread.
+pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The state's generation, this change included.
+    pub generation: u64,
+    /// What became of what.
+    pub outcome: Outcome,
+}
+
+/// Why a change was not made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ChangeError {
+    /// It breaks a rule.
+    #[error(transparent)]
+    Refused(#[from] ModelError),
+    /// It is sound, but the state file could not be written.
+    #[error("the change could not be written to disk and was not made: {0}")]
+    NotStored(String),
+}
+
+/// The workers did not answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+/// How a target stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetStatus {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its zone; none: it serves every zone.
+    pub zone: Option<String>,
+    /// Its weight.
+    pub weight: u16,
+    /// Its state (H-4).
+    pub state: HealthState,
+    /// Why (H-5); none for `healthy`.
+    pub reason: Option<ReasonCode>,
+    /// What was seen; empty where there is nothing to say.
+    pub description: String,
+    /// Since when it is in this state.
+    pub since: Timestamp,
+    /// Its live flows.
+    pub flows: u64,
+    /// Of these, how many its sudden death would end: all TCP flows that would be reset or left hanging,
+    /// none where the group rebalances.
+    pub would_die: u64,
+}

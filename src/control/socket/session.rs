@@ -1,0 +1,174 @@
+//! What the daemon keeps for one connection, and its share of what all connections have together.
+//!
+//! Made by the server for each connection, shown to methods through [`super::dispatcher::Call`]. Promises that the number of
+//! subscribers is bounded, so that among full connection slots there is always one that may be closed
+//! for a newcomer.
+
+#![forbid(unsafe_code)]
+
+use super::rpc::RpcError;
+use crate::control::events::{Event, EventKind};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tokio::sync::Notify;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::time::Instant;
+
+/// How much the socket gives away at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time. One more takes the place of the one that has been silent longest.
+    pub connections: usize,
+    /// Connections that may subscribe to events; fewer than `connections`.
+    pub subscribers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { connections: 64, subscribers: 32 }
+    }
+}
+
+/// One connection's state.
+pub struct Session {
+    subscribers: Rc<Subscribers>,
+    subscribed: Cell<bool>,
+    new_subscription: RefCell<Option<Subscription>>,
+    active: Cell<Instant>,
+    evicted: Notify,
+}
+
+/// The number of subscribers, shared by the sessions of a server.
+#[derive(Debug)]
+pub struct Subscribers {
+    limit: usize,
+    now: Cell<usize>,
+}
+
+impl Subscribers {
+    /// A count that stops at `limit`.
+    pub fn new(limit: usize) -> Rc<Self> {
+        Rc::new(Subscribers { limit, now: Cell::new(0) })
+    }
+}
+
+/// A stream of events on its way to one connection.
+pub struct Subscription {
+    events: Receiver<Event>,
+    wanted: Option<Vec<EventKind>>,
+}
+
+/// What a subscription gave.
+#[derive(Debug, PartialEq)]
+pub enum Delivery {
+    /// An event that was asked for.
+    Event(Event),
+    /// The reader was slower than the events: so many were dropped, of whatever kind.
+    Lost(u64),
+    /// No more will come.
+    Ended,
+}
+
+impl Session {
+    /// A session that has just connected.
+    pub fn new(subscribers: Rc<Subscribers>) -> Self {
+        Session {
+            subscribers,
+            subscribed: Cell::new(false),
+            new_subscription: RefCell::new(None),
+            active: Cell::new(Instant::now()),
+            evicted: Notify::new(),
+        }
+    }
+
+    /// Sends this connection, after the answer in hand, the events of the kinds `wanted` (all, if
+    /// none is named) out of `events`. A second subscription takes the place of the first.
+    ///
+    /// # Errors
+    /// When as many connections as may subscribe already do.
+    pub fn subscribe(&self, events: Receiver<Event>, wanted: Option<Vec<EventKind>>) -> Result<(), RpcError> {
+        if !self.subscribed.replace(true) {
+            let Subscribers { limit, now } = &*self.subscribers;
+            if now.get() >= *limit {
+                self.subscribed.set(false);
+                let message = format!("{limit} connections are subscribed, and no more may be");
+                return Err(
+                    RpcError::refused("TooManySubscribers", message).hint("end one of the subscribers")
+                );
+            }
+            now.set(now.get() + 1);
+        }
+        self.new_subscription.replace(Some(Subscription { events, wanted }));
+        Ok(())
+    }
+
+    /// Whether this connection has subscribed.
+    pub fn is_subscribed(&self) -> bool {
+        self.subscribed.get()
+    }
+
+    /// The subscription made since the last call, for the connection's task to deliver.
+    pub fn new_subscription(&self) -> Option<Subscription> {
+        self.new_subscription.take()
+    }
+
+    /// Notes that the peer did something: asked, or took an answer.
+    pub fn touch(&self) {
+        self.active.set(Instant::now());
+    }
+
+    /// When the peer last did something.
+    pub fn active(&self) -> Instant {
+        self.active.get()
+    }
+
+    /// Asks the connection's task to end.
+    pub fn evict(&self) {
+        self.evicted.notify_one();
+    }
+
+    /// Waits until somebody calls [`Session::evict`].
+    pub async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.is_subscribed() {
+            self.subscribers.now.set(self.subscribers.now.get() - 1);
+        }
+    }
+}
+
+impl Subscription {
+    /// The next event that was asked for. Safe to give up at any await.
+    pub async fn next(&mut self) -> Delivery {
+        loop {
+            match self.events.recv().await {
+                Ok(event) if self.wants(&event) => return Delivery::Event(event),
+                Ok(_) => {}
+                Err(RecvError::Lagged(lost)) => return Delivery::Lost(lost),
+                Err(RecvError::Closed) => return Delivery::Ended,
+            }
+        }
+    }
+
+    /// The next event that was asked for and is here already.
+    pub fn ready(&mut self) -> Option<Delivery> {
+        loop {
+            match self.events.try_recv() {
+                Ok(event) if self.wants(&event) => return Some(Delivery::Event(event)),
+                Ok(_) => {}
+                Err(TryRecvError::Lagged(lost)) => return Some(Delivery::Lost(lost)),
+                Err(TryRecvError::Closed) => return Some(Delivery::Ended),
+                Err(TryRecvError::Empty) => return None,
+            }
+        }
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        self.wanted.as_ref().is_none_or(|kinds| kinds.contains(&event.what.kind()))
+    }
+}
