@@ -8,8 +8,8 @@
 
 use std::num::NonZeroU8;
 
-use super::settings::HealthCheckSettings;
 use super::state::HealthState;
+use crate::control::model::HealthCheckSettings;
 
 /// How many equal results in a row decide: never none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

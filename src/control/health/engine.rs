@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep_until};
 use super::check::{Checker, SocketChecker};
 use super::damping::{Thresholds, Verdict};
 use super::schedule::Schedule;
-use super::settings::HealthCheckSettings;
 use super::state::{HealthEvent, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
 use super::target::Target;
+use crate::control::model::HealthCheckSettings;
 
 /// One target and what the engine is to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,12 +197,13 @@ impl<C: Checker> HealthEngine<C> {
             let mut target = lock(&target);
             if before.duty != spec.duty {
                 self.send(target.assign(spec.duty, thresholds, now));
-            }
-            if !same_question {
-                self.send(target.restart_counts(now));
-            }
-            if Thresholds::of(old) != thresholds {
-                self.send(target.set_thresholds(thresholds, now));
+            } else if spec.duty == Duty::Check {
+                if !same_question {
+                    self.send(target.restart_counts(now));
+                }
+                if Thresholds::of(old) != thresholds {
+                    self.send(target.set_thresholds(thresholds, now));
+                }
             }
         }
         let task = if same_task {

@@ -11,23 +11,21 @@
 //! address that is not ours) is never held against a target.
 //!
 //! It is made for a current-thread `tokio` runtime: a check task and `update` never run at once.
-//! A new kind of check (HTTPS) is a variant of [`Probe`] and a file in [`check`].
+//! A new kind of check (HTTPS) is a variant of the model's [`Probe`] and a file in [`check`].
+//!
+//! [`Probe`]: super::model::Probe
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod damping;
 mod engine;
-mod matcher;
 pub mod schedule;
-mod settings;
 mod state;
 mod target;
 #[cfg(test)]
 mod tests;
 
 pub use engine::{CannotCheck, CheckSpec, Duty, HealthEngine, Unused};
-pub use matcher::{Matcher, MatcherError};
-pub use settings::{HealthCheckSettings, Probe};
 pub use state::{
     HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey,
 };

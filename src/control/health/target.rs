@@ -35,7 +35,13 @@ impl Target {
         thresholds: Thresholds,
         now: Moment,
     ) -> (Self, Option<HealthEvent>) {
-        let target = Self {
+        let target = Self::unknown(key, duty, thresholds, now);
+        let event = target.event(HealthState::Unused, now, 0);
+        (target, event)
+    }
+
+    fn unknown(key: TargetKey, duty: Duty, thresholds: Thresholds, now: Moment) -> Self {
+        Self {
             key,
             duty,
             damping: Damping::new(thresholds),
@@ -45,9 +51,7 @@ impl Target {
             internal: None,
             row_began: None,
             last: None,
-        };
-        let event = target.event(HealthState::Unused, now, 0);
-        (target, event)
+        }
     }
 
     /// The event of its removal, which is its last.
@@ -69,9 +73,7 @@ impl Target {
     pub(super) fn assign(&mut self, duty: Duty, thresholds: Thresholds, now: Moment) -> Option<HealthEvent> {
         let from = self.state();
         if duty == Duty::Check {
-            self.damping = Damping::new(thresholds);
-            self.begun = false;
-            self.row_began = None;
+            *self = Self { since: self.since, ..Self::unknown(self.key.clone(), duty, thresholds, now) };
         }
         self.duty = duty;
         self.changed(from, now, 0)

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connect::{Deadline, connect};
-use crate::control::health::matcher::Matcher;
 use crate::control::health::state::{ReasonCode, StateReason};
+use crate::control::model::Matcher;
 
 /// The most bytes that are read of an answer before its head must have ended; interim answers count.
 const MAX_HEAD: usize = 16 * 1024;

@@ -12,8 +12,8 @@ use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use super::settings::{HealthCheckSettings, Probe};
 use super::state::{Moment, StateReason};
+use crate::control::model::{HealthCheckSettings, Probe};
 use connect::Deadline;
 
 /// What one check found, and when.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::scripted::{Bench, Manner, checked, checked_by, key, settings, spec};
-use crate::control::health::{Duty, HealthCheckSettings, HealthState, Matcher, Probe, ReasonCode, Unused};
+use crate::control::health::{CheckSpec, Duty, HealthState, ReasonCode, Unused};
+use crate::control::model::{HealthCheckSettings, Matcher, Probe};
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -118,6 +119,8 @@ async fn another_interval_or_timeout_keeps_the_counts_h9() {
 async fn a_target_that_drains_is_not_checked_and_keeps_its_verdict_t3() {
     let target = key(1);
     let mut bench = Bench::healthy(&target).await;
+    bench.script.set(&target, Manner::Refuses);
+    bench.pass(1).await;
     let verdict = bench.engine.verdict(&target);
     bench.engine.update([spec(&target, Duty::Drain)]);
     let event = bench.event();
@@ -126,7 +129,10 @@ async fn a_target_that_drains_is_not_checked_and_keeps_its_verdict_t3() {
     bench.script.take_begun();
     bench.pass(5).await;
     assert_eq!(bench.script.take_begun(), []);
-    assert_eq!(bench.engine.verdict(&target), verdict);
+    // Settings that would decide by the one failure do not: nobody would be told.
+    let strict = checked_by(&target, |settings| settings.unhealthy_threshold = 1);
+    bench.engine.update([CheckSpec { duty: Duty::Drain, ..strict }]);
+    assert_eq!((bench.engine.verdict(&target), bench.events()), (verdict, vec![]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,6 +147,7 @@ async fn a_target_registered_again_or_used_again_is_initial_t7() {
         assert_eq!((event.from, event.to), (away, HealthState::Initial));
         let registering = (HealthState::Initial, Some(ReasonCode::RegistrationInProgress));
         assert_eq!(bench.stands(&target), registering);
+        assert_eq!(bench.view(&target).last_check, None);
         bench.pass(2).await;
         assert_eq!(bench.stands(&target).0, HealthState::Initial);
         bench.pass(1).await;

@@ -9,7 +9,8 @@ use tokio::time::sleep;
 
 use super::scripted::settings;
 use crate::control::health::check::SocketChecker;
-use crate::control::health::{CheckSpec, Duty, HealthCheckSettings, HealthEngine, HealthState, TargetKey};
+use crate::control::health::{CheckSpec, Duty, HealthEngine, HealthState, TargetKey};
+use crate::control::model::HealthCheckSettings;
 
 const TARGETS: u16 = 1_000;
 

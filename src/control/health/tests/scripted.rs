@@ -11,9 +11,10 @@ use tokio::time::sleep;
 
 use crate::control::health::check::{CheckResult, Checker, Outcome};
 use crate::control::health::{
-    CheckSpec, Duty, HealthCheckSettings, HealthEngine, HealthEvent, HealthState, Moment, Probe, ReasonCode,
-    StateReason, TargetHealthView, TargetKey,
+    CheckSpec, Duty, HealthEngine, HealthEvent, HealthState, Moment, ReasonCode, StateReason,
+    TargetHealthView, TargetKey,
 };
+use crate::control::model::{HealthCheckSettings, Probe};
 
 /// How a target behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
