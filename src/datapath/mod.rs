@@ -1,3 +1,21 @@
-//! What a worker does with a packet.
+//! What happens to a packet.
+//!
+//! Start with [`pipeline`]: a packet's way from top to bottom. What becomes of it is decided by the
+//! pure functions of [`decide`]; what may be relied on is the immutable [`forwarding`] state that the
+//! control core publishes; the loop around it is the [`worker`]'s; how the two cores talk is in
+//! [`messages`].
 
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod arrival;
+pub mod counters;
+pub mod decide;
+pub mod flows;
+pub mod forwarding;
+pub mod links;
+pub mod messages;
+pub mod outbound;
+pub mod pipeline;
 pub mod reset;
+pub mod worker;

@@ -1,0 +1,136 @@
+//! Reading a frame that came in by a wire endpoint.
+
+use super::counters::DropReason;
+use super::decide::Facts;
+use super::forwarding::{Forwarding, PortRole};
+use crate::flow::{Direction, FlowKey};
+use crate::id::{EndpointId, GatewayId, PortId};
+use crate::io::PacketBuf;
+use crate::wire::ethernet::{Link, ethertype};
+use crate::wire::packet::{Fragment, IpVersion, Kind, Packet, PacketError};
+
+/// Why a frame is not a packet of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is none of our business: it crosses the wire, or it is the host's.
+    Cross,
+    /// It is to be dropped.
+    Drop(DropReason),
+}
+
+/// What is known of a client's or a server's packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its IP packet.
+    pub packet: Packet,
+    /// Its flow.
+    pub key: FlowKey,
+    /// The hash of `key`; set by the pipeline.
+    pub hash: u64,
+    /// Its way, in the terms of `key`.
+    pub direction: Direction,
+    /// Where it came in.
+    pub port: PortId,
+    /// The endpoint of that port.
+    pub endpoint: EndpointId,
+    /// The load balancer behind that endpoint.
+    pub gateway: GatewayId,
+    /// IPv4 or IPv6.
+    pub ethertype: u16,
+    /// Bytes of the link header.
+    pub link_len: u8,
+}
+
+impl Arrival {
+    /// What decides over it.
+    #[inline]
+    pub fn facts(&self) -> Facts {
+        Facts { tcp: self.packet.kind == Kind::Tcp, flags: self.packet.tcp_flags, direction: self.direction }
+    }
+
+    /// Its link header.
+    #[inline]
+    pub fn link_header<'a, B: PacketBuf>(&self, packet: &'a B) -> &'a [u8] {
+        packet.bytes().get(..usize::from(self.link_len)).unwrap_or_default()
+    }
+
+    /// The flow that a packet belongs to at an endpoint (F-1), and the packet's way in it.
+    #[inline]
+    pub fn key_of(endpoint: EndpointId, packet: &Packet) -> (FlowKey, Direction) {
+        let version = match packet.version {
+            IpVersion::V4 => 4,
+            IpVersion::V6 => 6,
+        };
+        FlowKey::new(
+            endpoint,
+            version,
+            packet.protocol,
+            packet.src,
+            packet.dst,
+            packet.src_port,
+            packet.dst_port,
+        )
+    }
+}
+
+/// Reads a frame that came in by `port`, one end of a wire.
+#[inline]
+pub fn read_arrival<B: PacketBuf>(
+    forwarding: &Forwarding,
+    port: PortId,
+    packet: &B,
+) -> Result<Arrival, Unread> {
+    let Some(&PortRole::Wire { endpoint, .. }) = forwarding.ports.get(port.index()) else {
+        return Err(Unread::Drop(DropReason::PortUnused));
+    };
+    if !packet.is_contiguous() {
+        return Err(Unread::Drop(DropReason::FrameSegmented));
+    }
+    let frame = packet.bytes();
+    let link = Link::parse(frame).map_err(|_| Unread::Drop(DropReason::FrameTruncated))?;
+    if link.ethertype != ethertype::IPV4 && link.ethertype != ethertype::IPV6 {
+        return Err(Unread::Cross); // O-4
+    }
+    let ip = frame.get(usize::from(link.header_len)..).unwrap_or_default();
+    let packet = Packet::parse(ip).map_err(|error| Unread::Drop(reason(error)))?;
+    if (packet.version == IpVersion::V6) != (link.ethertype == ethertype::IPV6) {
+        return Err(Unread::Drop(DropReason::IpMalformed));
+    }
+    if packet.is_link_scope() {
+        return Err(Unread::Cross);
+    }
+    let Some((gateway_id, gateway)) = forwarding.gateway_of(endpoint) else {
+        return Err(Unread::Drop(DropReason::NoLoadBalancer));
+    };
+    if packet.version == IpVersion::V6 && !gateway.dualstack {
+        return Err(Unread::Drop(DropReason::Ipv6NotEnabled)); // O-1
+    }
+    if packet.fragment == Fragment::Later {
+        return Err(Unread::Drop(DropReason::LaterFragment));
+    }
+    let (key, direction) = Arrival::key_of(endpoint, &packet);
+    Ok(Arrival {
+        packet,
+        key,
+        hash: 0,
+        direction,
+        port,
+        endpoint,
+        gateway: gateway_id,
+        ethertype: link.ethertype,
+        link_len: link.header_len,
+    })
+}
+
+/// The name under which an unreadable packet is dropped.
+#[cold]
+pub fn reason(error: PacketError) -> DropReason {
+    match error {
+        PacketError::TransportTruncated | PacketError::BadDataOffset => DropReason::TransportMalformed,
+        PacketError::Truncated
+        | PacketError::BadVersion(_)
+        | PacketError::BadHeaderLength
+        | PacketError::LengthMismatch
+        | PacketError::TooManyExtensionHeaders => DropReason::IpMalformed,
+    }
+}

@@ -1,0 +1,354 @@
+//! Counters: each worker writes its own, the control core adds them up (C-2).
+//!
+//! A [`Counter`] has one writer, so adding is a load, an add and a store, with no locked
+//! instruction and no cache line that two workers share. Every packet that came in is counted once
+//! as received and, when its fate is settled, once under its [`Outcome`] (C-1): at rest the two sums
+//! are equal.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::id::{EndpointId, GatewayId, TargetId};
+
+/// Targets a node can know at once, over all its groups. Bounds the per-worker arrays.
+pub const MAX_TARGETS: usize = 16_384;
+
+/// Load balancers a node can serve at once.
+pub const MAX_GATEWAYS: usize = 256;
+
+/// Endpoints a node can have.
+pub const MAX_ENDPOINTS: usize = 4096;
+
+/// A number with one writer and any number of readers.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`. Only the owning worker calls this.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Takes `n` off a gauge. Only the owning worker calls this.
+    #[inline]
+    pub fn sub(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
+    }
+
+    /// Sets a gauge. Only the owning worker calls this.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// Raises a high-water mark. Only the owning worker calls this.
+    #[inline]
+    pub fn raise(&self, n: u64) {
+        if n > self.0.load(Ordering::Relaxed) {
+            self.set(n);
+        }
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Declares an enum whose variants index an array of counters, with the one name each has for
+/// people and for metrics, and the sentence that explains it.
+macro_rules! counted_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[doc = $sentence:literal])+ $variant:ident = $label:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $name { $($(#[doc = $sentence])+ $variant,)+ }
+
+        impl $name {
+            /// Every variant, in the order of their numbers.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The name in metrics and on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $label,)+ }
+            }
+
+            /// What it means, in a sentence.
+            pub fn description(self) -> &'static str {
+                match self { $($name::$variant => concat!($($sentence,)+),)+ }
+            }
+
+            /// Its place in an array of counters.
+            #[inline]
+            pub fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+counted_enum! {
+    /// Why a packet was dropped.
+    DropReason {
+        /// The frame is shorter than its own link-layer header.
+        FrameTruncated = "frame_truncated",
+        /// The frame lies in more than one buffer.
+        FrameSegmented = "frame_segmented",
+        /// The port it came in by has no role in the present configuration.
+        PortUnused = "port_unused",
+        /// The IP header is cut, of another version, or contradicts itself.
+        IpMalformed = "ip_malformed",
+        /// The TCP, UDP or SCTP header is cut.
+        TransportMalformed = "transport_malformed",
+        /// A fragment that is not the first: its ports are unknown.
+        LaterFragment = "later_fragment",
+        /// The endpoint's load balancer does not exist or has no listener.
+        NoLoadBalancer = "no_load_balancer",
+        /// IPv6 at a load balancer whose address type is ipv4.
+        Ipv6NotEnabled = "ipv6_not_enabled",
+        /// A TCP packet without SYN that belongs to no flow.
+        UnknownFlow = "unknown_flow",
+        /// A packet of a TCP flow that idled out, with the reset for it off.
+        ExpiredFlow = "expired_flow",
+        /// A reset was due, but this packet may not be answered with one.
+        NotAnswerable = "not_answerable",
+        /// No target is registered: the flow was rejected.
+        NoTarget = "no_target",
+        /// The target's link-layer address is not known.
+        NeighbourUnknown = "neighbour_unknown",
+        /// With its encapsulation the packet does not fit the target side's MTU.
+        TooBigForTarget = "too_big_for_target",
+        /// More distinct link-layer headers are in use than the worker keeps.
+        LinkTableFull = "link_table_full",
+        /// The buffer has no room for the headers to be put in front.
+        NoHeadroom = "no_headroom",
+        /// On the target side, and not GENEVE for this gateway.
+        NotForGateway = "not_for_gateway",
+        /// The outer IPv4 or UDP header of an answer is cut, fragmented, or its checksum is wrong.
+        OuterMalformed = "outer_malformed",
+        /// The GENEVE version of an answer is not 0.
+        GeneveVersion = "geneve_version",
+        /// The GENEVE header or options of an answer are cut or overlap.
+        GeneveOptions = "geneve_options",
+        /// An answer has a critical option that is not known here, or is a control message.
+        GeneveCritical = "geneve_critical",
+        /// An answer carries no flow cookie.
+        CookieMissing = "cookie_missing",
+        /// An answer's cookie is not that of a live flow.
+        CookieStale = "cookie_stale",
+        /// An answer did not come from the flow's target.
+        NotFromTarget = "not_from_target",
+        /// The packet inside an answer is cut or is not IP.
+        InnerMalformed = "inner_malformed",
+        /// The packet inside an answer is of another flow than its cookie.
+        InnerMismatch = "inner_mismatch",
+        /// Which port and link-layer header an answer should leave by is not known.
+        LinkUnknown = "link_unknown",
+        /// The port's transmit queue had no room.
+        TransmitFull = "transmit_full",
+        /// The ring to the worker that owns the flow had no room.
+        HandoffFull = "handoff_full",
+    }
+}
+
+counted_enum! {
+    /// How a packet that was not dropped ended (C-1).
+    Outcome {
+        /// Sent to an appliance, encapsulated.
+        Forwarded = "forwarded",
+        /// Came back from an appliance and left by its endpoint.
+        Delivered = "delivered",
+        /// Answered by the gateway itself, with a reset.
+        Answered = "answered",
+        /// Crossed a wire endpoint untouched: not IP, or traffic that stays on its link.
+        Crossed = "crossed",
+        /// For the host's own network stack.
+        Host = "host",
+    }
+}
+
+counted_enum! {
+    /// What made the gateway send a TCP reset.
+    ResetTrigger {
+        /// The flow's target is unhealthy.
+        Unhealthy = "unhealthy",
+        /// The flow's target was deregistered and its delay is over.
+        Deregistration = "deregistration",
+        /// The flow had idled out.
+        IdleTimeout = "idle_timeout",
+        /// The packet belongs to no flow (R-3, F-8).
+        NoFlow = "no_flow",
+    }
+}
+
+/// What happened at one target, as one worker saw it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct TargetCounters {
+    /// Flows that are with the target now.
+    pub active_flows: Counter,
+    /// Of these, TCP: those that a reset can end.
+    pub active_tcp_flows: Counter,
+    /// Flows that were ever given to it.
+    pub new_flows: Counter,
+    /// Packets sent to it.
+    pub packets_out: Counter,
+    /// Bytes of inner packets sent to it.
+    pub bytes_out: Counter,
+    /// Packets that it returned.
+    pub packets_back: Counter,
+    /// Bytes of inner packets that it returned.
+    pub bytes_back: Counter,
+    /// Flows that were moved away from it (`rebalance`).
+    pub moved_away: Counter,
+    /// Resets sent for its flows, by trigger.
+    pub resets: [Counter; ResetTrigger::COUNT],
+}
+
+/// What happened at one load balancer, as one worker saw it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct GatewayCounters {
+    /// Flows refused because no target was registered (F-7).
+    pub rejected_flows: Counter,
+    /// Of these, TCP.
+    pub rejected_flows_tcp: Counter,
+    /// Resets sent, by trigger; their sum is `TCP_ELB_Reset_Count`.
+    pub resets: [Counter; ResetTrigger::COUNT],
+    /// Flows given to a target though none was healthy (F-6).
+    pub fail_open_flows: Counter,
+    /// Packets forwarded without state because the table was full (F-12).
+    pub stateless_packets: Counter,
+}
+
+/// Everything one worker counts.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct WorkerCounters {
+    /// Packets received from all ports.
+    pub received: Counter,
+    /// Packets by how they ended.
+    pub outcomes: [Counter; Outcome::COUNT],
+    /// Packets dropped, by reason.
+    pub drops: [Counter; DropReason::COUNT],
+    /// Packets given to another worker, which owns their flow.
+    pub handed_off: Counter,
+    /// Rounds of the worker's loop.
+    pub rounds: Counter,
+    /// Rounds that handled at least one packet.
+    pub busy_rounds: Counter,
+    /// Cycles spent in busy rounds.
+    pub busy_cycles: Counter,
+    /// The longest busy round, in cycles, since the start (F-13).
+    pub longest_round_cycles: Counter,
+    /// Entries of the flow table in use, remembered ones included.
+    pub flow_entries: Counter,
+    /// Flows that idled out, closed or not.
+    pub flows_expired: Counter,
+    /// Flows that had to leave for others because the table was full.
+    pub flows_evicted: Counter,
+    /// Events not told to the control core because its ring was full.
+    pub events_lost: Counter,
+    /// The configuration that the worker goes by.
+    pub configuration: Counter,
+    /// By target; [`MAX_TARGETS`] long.
+    targets: Box<[TargetCounters]>,
+    /// By load balancer; [`MAX_GATEWAYS`] long.
+    gateways: Box<[GatewayCounters]>,
+    /// Live flows by endpoint; [`MAX_ENDPOINTS`] long.
+    endpoint_flows: Box<[Counter]>,
+}
+
+impl Default for WorkerCounters {
+    fn default() -> WorkerCounters {
+        fn zeros<T: Default, const N: usize>() -> [T; N] {
+            std::array::from_fn(|_| T::default())
+        }
+        WorkerCounters {
+            received: Counter::default(),
+            outcomes: zeros(),
+            drops: zeros(),
+            handed_off: Counter::default(),
+            rounds: Counter::default(),
+            busy_rounds: Counter::default(),
+            busy_cycles: Counter::default(),
+            longest_round_cycles: Counter::default(),
+            flow_entries: Counter::default(),
+            flows_expired: Counter::default(),
+            flows_evicted: Counter::default(),
+            events_lost: Counter::default(),
+            configuration: Counter::default(),
+            targets: (0..MAX_TARGETS).map(|_| TargetCounters::default()).collect(),
+            gateways: (0..MAX_GATEWAYS).map(|_| GatewayCounters::default()).collect(),
+            endpoint_flows: (0..MAX_ENDPOINTS).map(|_| Counter::default()).collect(),
+        }
+    }
+}
+
+impl WorkerCounters {
+    /// The counters of a target. An id beyond [`MAX_TARGETS`] (none is ever given out) shares the
+    /// last slot's, so that no input can make this panic.
+    #[inline]
+    pub fn target(&self, id: TargetId) -> &TargetCounters {
+        &self.targets[id.index().min(MAX_TARGETS - 1)]
+    }
+
+    /// The counters of a load balancer, bounded as [`WorkerCounters::target`] is.
+    #[inline]
+    pub fn gateway(&self, id: GatewayId) -> &GatewayCounters {
+        &self.gateways[id.index().min(MAX_GATEWAYS - 1)]
+    }
+
+    /// The live flows of an endpoint, bounded as [`WorkerCounters::target`] is.
+    #[inline]
+    pub fn endpoint_flows(&self, id: EndpointId) -> &Counter {
+        &self.endpoint_flows[id.index().min(MAX_ENDPOINTS - 1)]
+    }
+
+    /// Counts a dropped packet.
+    #[inline]
+    pub fn dropped(&self, reason: DropReason) {
+        self.drops[reason.index()].add(1);
+    }
+
+    /// Counts a packet that was not dropped.
+    #[inline]
+    pub fn ended(&self, outcome: Outcome) {
+        self.outcomes[outcome.index()].add(1);
+    }
+
+    /// Packets whose fate is settled: `received` equals the sum of this over the workers at rest.
+    pub fn settled(&self) -> u64 {
+        self.outcomes.iter().chain(&self.drops).map(Counter::get).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own_and_a_sentence() {
+        let names: HashSet<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), DropReason::COUNT);
+        for (place, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), place);
+            assert!(reason.description().ends_with('.'), "{reason:?}");
+        }
+    }
+
+    // C-2
+    #[test]
+    fn the_counters_of_two_targets_share_no_cache_line() {
+        assert_eq!(std::mem::align_of::<TargetCounters>(), 64);
+        assert_eq!(std::mem::size_of::<TargetCounters>() % 64, 0);
+        assert_eq!(std::mem::align_of::<WorkerCounters>(), 128);
+    }
+}

@@ -1,0 +1,242 @@
+//! A worker's flows: the flow table together with what must stay true beside it: the link-layer
+//! headers that flows hold and the number of live flows of each target.
+
+use super::arrival::Arrival;
+use super::counters::WorkerCounters;
+use super::decide::{Facts, Fins, FlowFacts, Update, close, first_state};
+use super::forwarding::{Condition, Conditions, Forwarding};
+use super::links::LinkTable;
+use crate::flow::{
+    Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowState, LinkId, NewEntry, NotInserted, Table,
+    Timers,
+};
+use crate::id::{Millis, PortId, TargetId, WorkerId};
+use crate::wire::packet::{Kind, Packet, protocol};
+use crate::wire::tcp::TcpFlags;
+
+/// The table has no room for a flow, and none can be made (F-12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+/// A worker's flows.
+pub struct Flows {
+    /// The flow table. Entries are made and ended through [`Flows`] only.
+    pub table: Table,
+    /// The link-layer headers in use.
+    pub links: LinkTable,
+    /// When the table last turned a flow away.
+    last_overflow: Option<Millis>,
+}
+
+impl Flows {
+    /// Flows in an empty table.
+    pub fn new(table: Table, links: LinkTable) -> Flows {
+        Flows { table, links, last_overflow: None }
+    }
+
+    /// What decides over a packet of this flow.
+    #[inline]
+    pub fn facts(&self, id: EntryId, forwarding: &Forwarding, conditions: &Conditions) -> FlowFacts {
+        let entry = self.table.entry(id);
+        let known = forwarding.target(entry.target, entry.target_generation).is_some();
+        FlowFacts {
+            state: entry.state(),
+            last_seen: entry.last_seen,
+            fins: fins(entry.flags),
+            fail_open: entry.flags.contains(FlowFlags::FAIL_OPEN),
+            condition: if known { conditions.of(entry.target) } else { Condition::Removed },
+        }
+    }
+
+    /// Makes the flow of a first packet. Whoever had to make room for it is ended first.
+    pub fn begin(
+        &mut self,
+        arrival: &Arrival,
+        (target, target_generation): (TargetId, u16),
+        link: LinkId,
+        fail_open: bool,
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> Result<EntryId, NoRoom> {
+        let mut flags = FlowFlags::empty();
+        flags.set(FlowFlags::INITIATOR_HIGH, arrival.direction == Direction::HighToLow);
+        flags.set(FlowFlags::FAIL_OPEN, fail_open);
+        let mut links = [LinkId::NONE; 2];
+        links[arrival.direction.index()] = link;
+        let new = NewEntry {
+            state: first_state(&arrival.facts()),
+            now,
+            target,
+            target_generation,
+            link: links,
+            flags,
+        };
+        let inserted = match self.table.insert(arrival.hash, &arrival.key, new) {
+            Ok(inserted) => inserted,
+            Err(NotInserted::Full | NotInserted::Exists(_)) => {
+                self.last_overflow = Some(now);
+                return Err(NoRoom);
+            }
+        };
+        self.links.hold(link);
+        if let Some(evicted) = &inserted.evicted {
+            counters.flows_evicted.add(1);
+            settle(&mut self.links, evicted, counters);
+        }
+        counters.endpoint_flows(arrival.endpoint).add(1);
+        let target = counters.target(target);
+        target.new_flows.add(1);
+        target.active_flows.add(1);
+        if arrival.facts().tcp {
+            target.active_tcp_flows.add(1);
+        }
+        counters.flow_entries.set(u64::from(self.table.len()));
+        Ok(inserted.id)
+    }
+
+    /// Ends a flow: its entry goes.
+    pub fn end(&mut self, id: EntryId, counters: &WorkerCounters) {
+        settle(&mut self.links, self.table.entry(id), counters);
+        self.table.remove(id);
+        counters.flow_entries.set(u64::from(self.table.len()));
+    }
+
+    /// Notes a packet that a client or a server sent, and what it makes of its flow.
+    #[inline]
+    pub fn update(&mut self, id: EntryId, update: &Update, now: Millis) {
+        let entry = self.table.entry_mut(id);
+        if entry.last_seen != now {
+            entry.last_seen = now;
+        }
+        self.apply(id, update);
+    }
+
+    #[inline]
+    fn apply(&mut self, id: EntryId, update: &Update) {
+        let entry = self.table.entry_mut(id);
+        let mut flags = entry.flags;
+        flags.set(FlowFlags::FIN_LOW, update.fins.low);
+        flags.set(FlowFlags::FIN_HIGH, update.fins.high);
+        flags.set(FlowFlags::FAIL_OPEN, update.fail_open);
+        if flags != entry.flags {
+            entry.flags = flags;
+        }
+        if entry.state() != update.state {
+            self.table.set_state(id, update.state);
+        }
+    }
+
+    /// Notes a packet that an appliance returned: only a FIN or a reset changes the flow, so that an
+    /// appliance that ends a connection itself ends the flow too.
+    #[inline]
+    pub fn note_returned(&mut self, id: EntryId, inner: &Packet, direction: Direction) {
+        if inner.kind != Kind::Tcp || !inner.tcp_flags.intersects(TcpFlags::FIN | TcpFlags::RST) {
+            return;
+        }
+        let entry = self.table.entry(id);
+        let fail_open = entry.flags.contains(FlowFlags::FAIL_OPEN);
+        let facts = Facts { tcp: true, flags: inner.tcp_flags, direction };
+        let update = Update { fail_open, ..close(entry.state(), fins(entry.flags), &facts) };
+        self.apply(id, &update);
+    }
+
+    /// Notes the link-layer header that a direction's packets have; nearly always it is known
+    /// already. False if there is no room to note a new one.
+    #[inline]
+    pub fn keep_link(&mut self, id: EntryId, direction: Direction, port: PortId, header: &[u8]) -> bool {
+        let known = self.table.entry(id).link[direction.index()];
+        if self.links.is(known, port, header) {
+            return true;
+        }
+        let Some(link) = self.links.intern(port, header) else { return false };
+        self.links.hold(link);
+        self.links.release(known);
+        self.table.entry_mut(id).link[direction.index()] = link;
+        true
+    }
+
+    /// Gives a flow to another target.
+    pub fn move_to(&mut self, id: EntryId, target: TargetId, generation: u16, counters: &WorkerCounters) {
+        let entry = self.table.entry_mut(id);
+        let from = counters.target(entry.target);
+        let to = counters.target(target);
+        from.active_flows.sub(1);
+        from.moved_away.add(1);
+        to.active_flows.add(1);
+        if entry.key().protocol() == protocol::TCP {
+            from.active_tcp_flows.sub(1);
+            to.active_tcp_flows.add(1);
+        }
+        entry.target = target;
+        entry.target_generation = generation;
+        entry.flags.remove(FlowFlags::FAIL_OPEN);
+    }
+
+    /// The live flow that has this cookie (F-11, W-7).
+    #[inline]
+    pub fn live_by_cookie(&self, cookie: Cookie) -> Option<EntryId> {
+        let id = self.table.by_cookie(cookie).ok()?;
+        (self.table.entry(id).state() != FlowState::Expired).then_some(id)
+    }
+
+    /// Whether the table turned flows away less than an idle timeout ago: a connection that was
+    /// forwarded without state then may be alive and unknown now (F-12).
+    #[inline]
+    pub fn overflowed(&self, now: Millis, timers: &Timers) -> bool {
+        self.last_overflow.is_some_and(|at| now.since(at) < timers.tcp_idle_ms)
+    }
+
+    /// The cookie of a packet that is forwarded without state: it names the header that its answer
+    /// needs and the direction that header is of.
+    pub fn stateless_cookie(&self, worker: WorkerId, arrival: &Arrival, link: LinkId) -> Cookie {
+        let hash = self.stateless_hash(arrival.hash, link);
+        self.table.cookies().stateless(worker, arrival.direction, link, hash)
+    }
+
+    /// The check value of such a cookie: wrong for another flow, and, nearly always, once the header's
+    /// slot was given to another header.
+    pub fn stateless_check(&self, hash: u64, link: LinkId) -> u16 {
+        self.table.cookies().check(self.stateless_hash(hash, link))
+    }
+
+    fn stateless_hash(&self, hash: u64, link: LinkId) -> u64 {
+        hash ^ u64::from(self.links.generation(link)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Looks at the next `steps` entries and ends or expires those whose time is over (F-9, F-13).
+    pub fn age(&mut self, steps: u32, now: Millis, forwarding: &Forwarding, counters: &WorkerCounters) {
+        let links = &mut self.links;
+        self.table.age(
+            steps,
+            now,
+            |entry| forwarding.timers(entry.key().endpoint()),
+            |entry, _ended: Ended| {
+                counters.flows_expired.add(1);
+                settle(links, entry, counters);
+            },
+        );
+        counters.flow_entries.set(u64::from(self.table.len()));
+    }
+}
+
+/// Settles the accounts of a flow that is not live any more: its headers are let go and its target has
+/// a flow less. An entry that is remembered as expired (F-10) was settled when it expired.
+fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
+    if entry.state() == FlowState::Expired {
+        return;
+    }
+    counters.endpoint_flows(entry.key().endpoint()).sub(1);
+    let target = counters.target(entry.target);
+    target.active_flows.sub(1);
+    if entry.key().protocol() == protocol::TCP {
+        target.active_tcp_flows.sub(1);
+    }
+    for link in entry.link {
+        links.release(link);
+    }
+}
+
+#[inline]
+fn fins(flags: FlowFlags) -> Fins {
+    Fins { low: flags.contains(FlowFlags::FIN_LOW), high: flags.contains(FlowFlags::FIN_HIGH) }
+}

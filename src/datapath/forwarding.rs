@@ -1,0 +1,269 @@
+//! The forwarding state: everything a worker must know of the configuration, immutable.
+//!
+//! The control core compiles it, hands one `Arc` of it to each worker through the worker's ring and
+//! gets that `Arc` back when the worker has taken the next one; so it is freed where it was made.
+//! The only thing that changes under a live `Forwarding` is the targets' [`Condition`], which each
+//! worker keeps in a [`Conditions`] of its own and which small messages update.
+
+use crate::balance::TargetMap;
+use crate::flow::{Timers, Tuple};
+use crate::id::{EndpointId, GatewayId, PortId, TargetId};
+use crate::wire::geneve::outer::OuterTemplate;
+
+/// One version of the forwarding state.
+#[derive(Debug, Default)]
+pub struct Forwarding {
+    /// The generation of the objects that this was compiled from.
+    pub configuration: u64,
+    /// What each port is for, by [`PortId`].
+    pub ports: Box<[PortRole]>,
+    /// By [`EndpointId`].
+    pub endpoints: Box<[Endpoint]>,
+    /// By [`GatewayId`]; a slot without a load balancer is `None`.
+    pub gateways: Box<[Option<Gateway>]>,
+    /// By [`TargetId`]. A target that was deregistered stays until its last flow has ended (T-4).
+    pub targets: Box<[Option<Target>]>,
+    /// The targets' conditions when this was compiled, by [`TargetId`].
+    pub conditions: Box<[Condition]>,
+    /// The side where the targets are.
+    pub underlay: Underlay,
+}
+
+impl Forwarding {
+    /// The endpoint, unless there is none with this number.
+    #[inline]
+    pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.endpoints.get(id.index())
+    }
+
+    /// The load balancer in this slot.
+    #[inline]
+    pub fn gateway(&self, id: GatewayId) -> Option<&Gateway> {
+        self.gateways.get(id.index())?.as_ref()
+    }
+
+    /// The load balancer behind an endpoint.
+    #[inline]
+    pub fn gateway_of(&self, endpoint: EndpointId) -> Option<(GatewayId, &Gateway)> {
+        let id = self.endpoint(endpoint)?.gateway?;
+        Some((id, self.gateway(id)?))
+    }
+
+    /// The target in this slot, provided it is still the one meant: a slot that was given to
+    /// another target has another generation.
+    #[inline]
+    pub fn target(&self, id: TargetId, generation: u16) -> Option<&Target> {
+        self.targets.get(id.index())?.as_ref().filter(|target| target.generation == generation)
+    }
+
+    /// The timers of the flows of an endpoint.
+    #[inline]
+    pub fn timers(&self, endpoint: EndpointId) -> Timers {
+        self.gateway_of(endpoint).map_or_else(Timers::default, |(_, gateway)| gateway.timers)
+    }
+}
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortRole {
+    /// Nothing: what arrives is dropped.
+    #[default]
+    Unused,
+    /// One end of a `wire` endpoint; what arrives leaves by `peer` in the end (O-4).
+    Wire {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// The other end.
+        peer: PortId,
+    },
+    /// The side where the targets are.
+    Underlay,
+}
+
+/// Where client traffic enters and leaves.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The 64-bit id that GENEVE carries (W-2).
+    pub id: u64,
+    /// The 64-bit attachment id that GENEVE carries (W-2).
+    pub attachment_id: u64,
+    /// The load balancer behind it; `None` while there is none of the configured name.
+    pub gateway: Option<GatewayId>,
+}
+
+/// A load balancer with its listener and target group.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    /// Whether IPv6 packets are taken (O-1).
+    pub dualstack: bool,
+    /// How long its flows are kept (A-7, A-10, F-9).
+    pub timers: Timers,
+    /// What is done when targets fail and flows end.
+    pub policy: Policy,
+    /// Chooses among the targets that new flows may go to: registered, not draining, in the node's
+    /// scope (F-4).
+    pub map: TargetMap,
+}
+
+/// The attributes that decide over a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How much of the tuple chooses the target (F-3).
+    pub stickiness: Tuple,
+    /// What becomes of a failed target's flows.
+    pub failover: Failover,
+    /// reset a flow whose target is unhealthy.
+    pub reset_on_unhealthy: bool,
+    /// reset a flow whose target was deregistered, after the delay.
+    pub reset_on_deregistration: bool,
+    /// reset a flow that idled out, and TCP packets of no flow.
+    pub reset_on_idle: bool,
+    /// F-8: what becomes of a TCP packet without SYN that belongs to no flow.
+    pub unknown_flow: UnknownFlow,
+    /// F-14: a SYN on a flow whose target is out starts a new flow.
+    pub syn_reselect: bool,
+}
+
+impl Default for Policy {
+    /// AWS's defaults, and F-14.
+    fn default() -> Policy {
+        Policy {
+            stickiness: Tuple::Five,
+            failover: Failover::NoRebalance,
+            reset_on_unhealthy: false,
+            reset_on_deregistration: false,
+            reset_on_idle: false,
+            unknown_flow: UnknownFlow::Drop,
+            syn_reselect: true,
+        }
+    }
+}
+
+/// What becomes of the flows of a target that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failover {
+    /// They stay.
+    NoRebalance,
+    /// They move to a healthy target with their next packet.
+    Rebalance,
+}
+
+/// What becomes of a TCP packet without SYN that belongs to no flow (F-8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownFlow {
+    /// Dropped, unless A-6 is on.
+    Drop,
+    /// Answered with a reset.
+    Reset,
+}
+
+/// An appliance.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Tells this target from one that had the slot before.
+    pub generation: u16,
+    /// Its IPv4 address.
+    pub address: u32,
+    /// The load balancer whose target it is or was; `None` if its group has none.
+    pub gateway: Option<GatewayId>,
+    /// The headers of a packet to it; `None` while its link-layer address is not known.
+    pub template: Option<OuterTemplate>,
+}
+
+/// The side where the targets are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Underlay {
+    /// The port.
+    pub port: PortId,
+    /// The gateway's tunnel address.
+    pub address: u32,
+    /// The largest IP packet that the port takes.
+    pub mtu: u16,
+    /// Whether the outer UDP checksum is written (W-3).
+    pub udp_checksum: bool,
+    /// Whether the kernel sees what arrives as well (`net_af_packet`), so that what is not ours
+    /// needs no handing over.
+    pub host_shares: bool,
+}
+
+/// What a worker must know of a target's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Condition {
+    /// Registered, its first checks not yet decided: no new flows while another is healthy.
+    #[default]
+    Initial,
+    /// Registered and healthy.
+    Healthy,
+    /// Registered and unhealthy.
+    Unhealthy,
+    /// Deregistered, its delay running: flows go on, no new ones (T-3).
+    Draining,
+    /// Deregistered, its delay over (T-4).
+    Removed,
+}
+
+/// One worker's copy of the targets' conditions, and how many members of each load balancer are
+/// healthy.
+#[derive(Debug)]
+pub struct Conditions {
+    by_target: Box<[Condition]>,
+    healthy_members: Box<[u16]>,
+}
+
+impl Conditions {
+    /// Room for so many targets and load balancers; nobody is healthy.
+    pub fn new(targets: usize, gateways: usize) -> Conditions {
+        Conditions {
+            by_target: vec![Condition::Removed; targets].into(),
+            healthy_members: vec![0; gateways].into(),
+        }
+    }
+
+    /// The condition of a target.
+    #[inline]
+    pub fn of(&self, target: TargetId) -> Condition {
+        self.by_target.get(target.index()).copied().unwrap_or(Condition::Removed)
+    }
+
+    /// Whether some target that new flows of this load balancer may go to is healthy.
+    #[inline]
+    pub fn any_healthy(&self, gateway: GatewayId) -> bool {
+        self.healthy_members.get(gateway.index()).is_some_and(|&count| count > 0)
+    }
+
+    /// Takes over the conditions that a new forwarding state came with.
+    pub fn install(&mut self, forwarding: &Forwarding) {
+        let known = forwarding.conditions.len().min(self.by_target.len());
+        self.by_target[..known].copy_from_slice(&forwarding.conditions[..known]);
+        self.by_target[known..].fill(Condition::Removed);
+        for (gateway, count) in forwarding.gateways.iter().zip(self.healthy_members.iter_mut()) {
+            *count = gateway.as_ref().map_or(0, |gateway| count_healthy(&self.by_target, gateway));
+        }
+    }
+
+    /// Sets one target's condition. A message about a target that `forwarding` does not have in
+    /// that slot any more (or not yet) changes nothing.
+    pub fn set(&mut self, forwarding: &Forwarding, id: TargetId, generation: u16, condition: Condition) {
+        let Some(target) = forwarding.target(id, generation) else { return };
+        let Some(slot) = self.by_target.get_mut(id.index()) else { return };
+        *slot = condition;
+        let Some(gateway_id) = target.gateway else { return };
+        if let (Some(gateway), Some(count)) =
+            (forwarding.gateway(gateway_id), self.healthy_members.get_mut(gateway_id.index()))
+        {
+            *count = count_healthy(&self.by_target, gateway);
+        }
+    }
+}
+
+/// How many of the load balancer's members are healthy.
+fn count_healthy(by_target: &[Condition], gateway: &Gateway) -> u16 {
+    let healthy = gateway
+        .map
+        .members
+        .iter()
+        .filter(|member| by_target.get(member.target().index()) == Some(&Condition::Healthy))
+        .count();
+    u16::try_from(healthy).unwrap_or(u16::MAX)
+}

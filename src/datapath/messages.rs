@@ -1,0 +1,131 @@
+//! What the control core and a worker say to each other, over two single-producer
+//! single-consumer rings a worker. These are the only ways between them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::counters::ResetTrigger;
+use super::forwarding::{Condition, Forwarding};
+use crate::flow::FlowState;
+use crate::id::{EndpointId, GatewayId, Millis, TargetId, WorkerId};
+
+/// Messages to a worker. A worker that polls takes them within a round of its loop.
+#[derive(Debug)]
+pub enum ToWorker {
+    /// Use this from now on, and send the one before back.
+    Forwarding(Arc<Forwarding>),
+    /// A target's condition changed; answered by [`FromWorker::ConditionApplied`].
+    Condition {
+        /// The target.
+        target: TargetId,
+        /// Which holder of that slot is meant.
+        generation: u16,
+        /// Its condition from now on.
+        condition: Condition,
+        /// Comes back in the answer, so that the two can be matched.
+        sequence: u64,
+    },
+    /// Walk the flow table, a few entries a round, and send what matches.
+    ScanFlows(FlowFilter),
+    /// Set the worker's clock forward by so many milliseconds (tests of timers only).
+    AdvanceClock(u32),
+}
+
+/// Messages from a worker. If the ring is full, events are counted as lost; a retired forwarding
+/// state and a scan wait for room in the worker.
+#[derive(Debug)]
+pub enum FromWorker {
+    /// This forwarding state is not used by the worker any more.
+    Retired(Arc<Forwarding>),
+    /// From here on every packet is treated by the new condition (H-7).
+    ConditionApplied {
+        /// Who.
+        worker: WorkerId,
+        /// The message's sequence.
+        sequence: u64,
+        /// When, in cycles of the workers' clock.
+        at_cycles: u64,
+    },
+    /// A reset was sent.
+    Reset(ResetRecord),
+    /// A flow that a scan found.
+    Flow(FlowRecord),
+    /// The scan is over.
+    ScanDone {
+        /// Who.
+        worker: WorkerId,
+        /// Flows that matched, those beyond the limit too.
+        matching: u64,
+    },
+}
+
+/// One reset that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResetRecord {
+    /// What made the gateway send it.
+    pub trigger: ResetTrigger,
+    /// The load balancer.
+    pub gateway: GatewayId,
+    /// The flow's target; `None` for a packet of no flow.
+    pub target: Option<TargetId>,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Who was told: the sender of the packet that was answered.
+    pub to: (IpAddr, u16),
+    /// The other end of its connection.
+    pub from: (IpAddr, u16),
+    /// When, in cycles of the workers' clock.
+    pub at_cycles: u64,
+}
+
+/// Which flows a scan is to send. A field that is `None` matches all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowFilter {
+    /// Flows with this target.
+    pub target: Option<TargetId>,
+    /// Flows of this load balancer.
+    pub gateway: Option<GatewayId>,
+    /// Flows of this endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// Flows of this IP protocol.
+    pub protocol: Option<u8>,
+    /// Flows one of whose ends has this address.
+    pub address: Option<IpAddr>,
+    /// Flows one of whose ends has this port.
+    pub port: Option<u16>,
+    /// Flows in this state.
+    pub state: Option<FlowState>,
+    /// Send at most so many; the rest is only counted.
+    pub limit: u32,
+}
+
+/// A flow, as an operator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The worker that owns it.
+    pub worker: WorkerId,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The IP protocol.
+    pub protocol: u8,
+    /// The side that sent the first packet.
+    pub initiator: (IpAddr, u16),
+    /// The other side.
+    pub responder: (IpAddr, u16),
+    /// Its target.
+    pub target: TargetId,
+    /// Which holder of that slot.
+    pub target_generation: u16,
+    /// Its state.
+    pub state: FlowState,
+    /// Its cookie on the wire.
+    pub cookie: u32,
+    /// Whether it was made while no target was healthy (F-6).
+    pub fail_open: bool,
+    /// How long until it idles out, in milliseconds, if no packet comes.
+    pub expires_in_ms: u32,
+    /// The last packet of either side, on the workers' clock.
+    pub last_seen: Millis,
+    /// The workers' clock when this was written.
+    pub now: Millis,
+}

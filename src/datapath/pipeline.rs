@@ -1,0 +1,506 @@
+//! A packet's way, from top to bottom.
+//!
+//! ```text
+//!   a port of a wire endpoint                      the target side's port
+//!            │                                               │
+//!      read_arrival   link, IP, ports, key             read_answer   outer headers, GENEVE, cookie
+//!            │                                               │
+//!            ├─▶ cross       not IP, link scope              ├─▶ host        not GENEVE for us
+//!            ├─▶ hand off    another worker's flow           ├─▶ hand off    another worker's cookie
+//!            │                                               │
+//!         look up                                      find the flow by its cookie
+//!            │                                               │
+//!         decide ──▶ stay, move, new                   check the sender and the inner packet
+//!            │   └─▶ reset, drop                             │
+//!            │                                               │
+//!       encapsulate                                       deliver    the flow's link header in front
+//!            ▼                                               ▼
+//!   the target side's port                         the endpoint's other port
+//! ```
+//!
+//! A burst is handled stage by stage, so that the memory a later stage needs is on its way while the
+//! earlier one works on the other packets. Each way to end is an [`Outcome`] or a [`DropReason`] and
+//! is counted once (C-1): an outcome when the port has taken the packet, a drop where it happens.
+//! Nothing here allocates, locks, waits or panics.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use rtrb::Producer;
+
+use super::answer::{Answer, direction_of, read_answer};
+use super::arrival::{Arrival, Unread, read_arrival};
+use super::counters::{DropReason, Outcome, ResetTrigger, WorkerCounters};
+use super::decide::{Surroundings, Verdict, decide};
+use super::flows::{Flows, NoRoom};
+use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
+use super::messages::{FromWorker, ResetRecord};
+use super::outbound::{Fate, Handoff, Outbound};
+use super::reset::write_reset;
+use crate::flow::{Cookie, DecodedCookie, Direction, EntryId, HashSeed, LinkId};
+use crate::id::{Millis, PortId, TargetId, WorkerId};
+use crate::io::{BURST, Burst, PacketBuf};
+use crate::wire::ethernet;
+use crate::wire::geneve::{self, outer};
+
+/// One worker's packet processing: all it needs besides the forwarding state.
+pub struct Pipeline<B> {
+    /// This worker.
+    pub worker: WorkerId,
+    /// How many workers there are.
+    pub workers: u8,
+    /// The flows this worker owns.
+    pub flows: Flows,
+    /// The targets' conditions.
+    pub conditions: Conditions,
+    /// Packets to be sent at the end of the burst.
+    pub outbound: Outbound<B>,
+    /// Packets for, and from, the other workers.
+    pub handoff: Handoff<B>,
+    /// This worker's counters.
+    pub counters: Arc<WorkerCounters>,
+    /// What the control core is told.
+    pub events: Producer<FromWorker>,
+    /// Keys the choice of targets; the same on every node of a site (F-4).
+    pub choice_seed: HashSeed,
+    /// The time, read once a round.
+    pub now: Millis,
+    /// The same in cycles, for events.
+    pub now_cycles: u64,
+}
+
+impl<B: PacketBuf> Pipeline<B> {
+    /// Handles a burst that came in by `port`. `steered`: it comes from another worker, which counted
+    /// it as received; it is not handed off again.
+    pub fn process(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
+        if !steered {
+            self.counters.received.add(burst.len() as u64);
+        }
+        match forwarding.ports.get(port.index()) {
+            Some(PortRole::Wire { peer, .. }) => self.arrivals(forwarding, port, *peer, burst, steered),
+            Some(PortRole::Underlay) => self.answers(forwarding, port, burst, steered),
+            Some(PortRole::Unused) | None => {
+                burst.drain(..).for_each(|_| self.counters.dropped(DropReason::PortUnused));
+            }
+        }
+    }
+
+    // ---------------------------------------------------------------- from a client or a server
+
+    /// A burst from one end of a wire.
+    fn arrivals(
+        &mut self,
+        forwarding: &Forwarding,
+        port: PortId,
+        peer: PortId,
+        burst: &mut Burst<B>,
+        steered: bool,
+    ) {
+        for packet in burst.iter() {
+            packet.prefetch();
+        }
+        let mut work: ArrayVec<(B, Arrival), BURST> = ArrayVec::new();
+        for packet in burst.drain(..) {
+            match read_arrival(forwarding, port, &packet) {
+                Ok(mut arrival) => {
+                    arrival.hash = self.flows.table.hash(&arrival.key);
+                    let owner = self.owner(arrival.hash);
+                    if owner == self.worker || steered {
+                        self.flows.table.prefetch_index(arrival.hash);
+                        work.push((packet, arrival));
+                    } else {
+                        self.handoff.give(owner, port, packet, &self.counters);
+                    }
+                }
+                Err(Unread::Cross) => self.outbound.send(peer, packet, Fate::Crossed, &self.counters),
+                Err(Unread::Drop(reason)) => self.counters.dropped(reason),
+            }
+        }
+        for (_, arrival) in &work {
+            self.flows.table.prefetch_entry(arrival.hash);
+        }
+        for (packet, arrival) in work {
+            self.arrival(forwarding, packet, &arrival);
+        }
+    }
+
+    /// One packet of a client or a server: look up, decide, carry out.
+    fn arrival(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival) {
+        let Some(gateway) = forwarding.gateway(arrival.gateway) else {
+            return self.counters.dropped(DropReason::NoLoadBalancer);
+        };
+        let found = self.flows.table.find(arrival.hash, &arrival.key);
+        let facts = arrival.facts();
+        let flow = found.map(|id| self.flows.facts(id, forwarding, &self.conditions));
+        let around = Surroundings {
+            policy: &gateway.policy,
+            timers: &gateway.timers,
+            any_healthy: self.conditions.any_healthy(arrival.gateway),
+            overflowed: self.flows.overflowed(self.now, &gateway.timers),
+            now: self.now,
+        };
+        match (decide(&facts, flow.as_ref(), &around), found) {
+            (Verdict::Stay(update), Some(id)) => {
+                if !self.keep_link(id, &packet, arrival) {
+                    return;
+                }
+                self.flows.update(id, &update, self.now);
+                self.to_flow_target(forwarding, packet, arrival, id);
+            }
+            (Verdict::Move(update), Some(id)) => {
+                if !self.keep_link(id, &packet, arrival) {
+                    return;
+                }
+                self.flows.update(id, &update, self.now);
+                self.move_flow(forwarding, arrival, id);
+                self.to_flow_target(forwarding, packet, arrival, id);
+            }
+            (Verdict::New, _) => {
+                if let Some(id) = found {
+                    self.flows.end(id, &self.counters);
+                }
+                self.new_flow(forwarding, packet, arrival);
+            }
+            (Verdict::Reset(trigger), _) => self.reset(packet, arrival, found, trigger),
+            (Verdict::Drop(reason), _) => {
+                if let Some(id) = found {
+                    self.flows.end(id, &self.counters);
+                }
+                self.counters.dropped(reason);
+            }
+            // Only a flow can stay or move; `decide` gives these to nothing else.
+            (Verdict::Stay(_) | Verdict::Move(_), None) => self.counters.dropped(DropReason::UnknownFlow),
+        }
+    }
+
+    /// Which target a new flow goes to, and whether it fails open (F-4, F-6).
+    fn choose(&self, forwarding: &Forwarding, arrival: &Arrival) -> Option<(TargetId, bool)> {
+        let gateway = forwarding.gateway(arrival.gateway)?;
+        let choice_hash = self.choice_seed.choice(&arrival.key, gateway.policy.stickiness);
+        let healthy = |target| self.conditions.of(target) == Condition::Healthy;
+        let choice = gateway.map.choose(choice_hash, healthy)?;
+        Some((choice.target, choice.fail_open))
+    }
+
+    /// The first packet of a flow.
+    fn new_flow(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival) {
+        let chosen = self.choose(forwarding, arrival);
+        let Some((target_id, fail_open)) = chosen else {
+            let counters = self.counters.gateway(arrival.gateway);
+            counters.rejected_flows.add(1);
+            if arrival.facts().tcp {
+                counters.rejected_flows_tcp.add(1);
+            }
+            return self.counters.dropped(DropReason::NoTarget); // F-7
+        };
+        let Some(target) = forwarding.targets.get(target_id.index()).and_then(Option::as_ref) else {
+            return self.counters.dropped(DropReason::NoTarget);
+        };
+        let Some(link) = self.flows.links.intern(arrival.port, arrival.link_header(&packet)) else {
+            return self.counters.dropped(DropReason::LinkTableFull);
+        };
+        let begun = self.flows.begin(
+            arrival,
+            (target_id, target.generation),
+            link,
+            fail_open,
+            self.now,
+            &self.counters,
+        );
+        let cookie = match begun {
+            Ok(id) => {
+                if fail_open {
+                    self.counters.gateway(arrival.gateway).fail_open_flows.add(1);
+                }
+                self.flows.table.cookie(id)
+            }
+            Err(NoRoom) => {
+                self.counters.gateway(arrival.gateway).stateless_packets.add(1);
+                self.flows.stateless_cookie(self.worker, arrival, link) // F-12
+            }
+        };
+        self.encapsulate(forwarding, packet, arrival, target_id, target, cookie);
+    }
+
+    /// Moves a flow to a healthy target (`rebalance`, T-1, T-2, T-4). With none it stays.
+    fn move_flow(&mut self, forwarding: &Forwarding, arrival: &Arrival, id: EntryId) {
+        let Some((to, false)) = self.choose(forwarding, arrival) else { return };
+        if let Some(target) = forwarding.targets.get(to.index()).and_then(Option::as_ref) {
+            self.flows.move_to(id, to, target.generation, &self.counters);
+        }
+    }
+
+    /// Notes the link-layer header that this direction's packets have. False: the packet was dropped,
+    /// as there is no room to note it and its answer could not be sent on rightly.
+    #[inline]
+    fn keep_link(&mut self, id: EntryId, packet: &B, arrival: &Arrival) -> bool {
+        let kept = self.flows.keep_link(id, arrival.direction, arrival.port, arrival.link_header(packet));
+        if !kept {
+            self.counters.dropped(DropReason::LinkTableFull);
+        }
+        kept
+    }
+
+    /// Sends a packet to its flow's target, whatever that target's condition.
+    #[inline]
+    fn to_flow_target(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, id: EntryId) {
+        let entry = self.flows.table.entry(id);
+        let (target_id, generation) = (entry.target, entry.target_generation);
+        match forwarding.target(target_id, generation) {
+            Some(target) => {
+                let cookie = self.flows.table.cookie(id);
+                self.encapsulate(forwarding, packet, arrival, target_id, target, cookie);
+            }
+            None => self.counters.dropped(DropReason::NoTarget),
+        }
+    }
+
+    /// Puts the outer headers in place of the link header (W-1 to W-3) and sends the packet.
+    #[inline]
+    fn encapsulate(
+        &mut self,
+        forwarding: &Forwarding,
+        mut packet: B,
+        arrival: &Arrival,
+        target_id: TargetId,
+        target: &Target,
+        cookie: Cookie,
+    ) {
+        let underlay = &forwarding.underlay;
+        let (Some(template), Some(endpoint)) = (&target.template, forwarding.endpoint(arrival.endpoint))
+        else {
+            return self.counters.dropped(DropReason::NeighbourUnknown);
+        };
+        let inner_len = arrival.packet.total_len;
+        let Some(inner_len) = u16::try_from(inner_len)
+            .ok()
+            .filter(|&len| usize::from(len) + geneve::OVERHEAD <= usize::from(underlay.mtu))
+        else {
+            return self.counters.dropped(DropReason::TooBigForTarget);
+        };
+        let link_len = usize::from(arrival.link_len);
+        packet.truncate(link_len + usize::from(inner_len));
+        let Some(frame) = packet.prepend(outer::OUTER_LEN - link_len) else {
+            return self.counters.dropped(DropReason::NoHeadroom);
+        };
+        let fields = outer::OuterFields {
+            inner_len,
+            protocol: arrival.ethertype,
+            source_port: source_port(arrival.hash),
+            endpoint_id: endpoint.id,
+            attachment_id: endpoint.attachment_id,
+            cookie: cookie.0,
+        };
+        let Some(headers) = frame.first_chunk_mut() else {
+            return self.counters.dropped(DropReason::NoHeadroom);
+        };
+        template.write(headers, &fields);
+        if underlay.udp_checksum {
+            outer::fill_udp_checksum(frame);
+        }
+        let fate = Fate::Forwarded { target: target_id, bytes: u32::from(inner_len) };
+        self.outbound.send(underlay.port, packet, fate, &self.counters);
+    }
+
+    /// Answers a packet with a reset, back the way it came (R-1 to R-8); the flow's entry goes. If
+    /// the packet may not be answered (R-5) it is dropped and the entry stays for its next one.
+    #[cold]
+    fn reset(&mut self, mut packet: B, arrival: &Arrival, found: Option<EntryId>, trigger: ResetTrigger) {
+        let link_len = usize::from(arrival.link_len);
+        if ethernet::is_group_addressed(packet.bytes()) {
+            return self.counters.dropped(DropReason::NotAnswerable);
+        }
+        let Some(ip) = packet.bytes_mut().get_mut(link_len..) else {
+            return self.counters.dropped(DropReason::NotAnswerable);
+        };
+        let Ok(len) = write_reset(ip, &arrival.packet) else {
+            return self.counters.dropped(DropReason::NotAnswerable);
+        };
+        packet.truncate(link_len + len);
+        ethernet::swap_addresses(packet.bytes_mut());
+        // A flow that is as good as gone (closed, say) is no flow, and nobody's.
+        let of_flow = found.filter(|_| trigger != ResetTrigger::NoFlow);
+        let target = of_flow.map(|id| self.flows.table.entry(id).target);
+        let (to, from) =
+            (arrival.key.source_socket(arrival.direction), arrival.key.destination_socket(arrival.direction));
+        let record = ResetRecord {
+            trigger,
+            gateway: arrival.gateway,
+            target,
+            endpoint: arrival.endpoint,
+            to: (to.ip(), to.port()),
+            from: (from.ip(), from.port()),
+            at_cycles: self.now_cycles,
+        };
+        if self.events.push(FromWorker::Reset(record)).is_err() {
+            self.counters.events_lost.add(1);
+        }
+        if let Some(id) = found {
+            self.flows.end(id, &self.counters);
+        }
+        let fate = Fate::Answered { trigger, gateway: arrival.gateway, target };
+        self.outbound.send(arrival.port, packet, fate, &self.counters);
+    }
+
+    // ---------------------------------------------------------------- from an appliance
+
+    /// A burst from the target side.
+    fn answers(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
+        for packet in burst.iter() {
+            packet.prefetch();
+        }
+        let layout = *self.flows.table.cookies();
+        let mut work: ArrayVec<(B, Answer), BURST> = ArrayVec::new();
+        for packet in burst.drain(..) {
+            match read_answer(forwarding, &layout, &packet) {
+                Ok(answer) => {
+                    let owner = answer.owner();
+                    if owner.0 >= self.workers {
+                        self.counters.dropped(DropReason::CookieStale);
+                    } else if owner == self.worker || steered {
+                        self.flows.table.prefetch_cookie(answer.raw_cookie);
+                        work.push((packet, answer));
+                    } else {
+                        self.handoff.give(owner, port, packet, &self.counters);
+                    }
+                }
+                Err(Unread::Cross) if forwarding.underlay.host_shares => self.counters.ended(Outcome::Host),
+                Err(Unread::Cross) => self.counters.dropped(DropReason::NotForGateway),
+                Err(Unread::Drop(reason)) => self.counters.dropped(reason),
+            }
+        }
+        for (packet, answer) in work {
+            let checked = match answer.cookie {
+                DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, &answer),
+                DecodedCookie::Stateless { direction, link, check, .. } => {
+                    self.check_stateless(forwarding, &packet, &answer, (direction, link, check))
+                }
+            };
+            match checked {
+                Ok(way) => self.deliver(forwarding, packet, &answer, &way),
+                Err(reason) => self.counters.dropped(reason),
+            }
+        }
+    }
+
+    /// Whether an answer is of a live flow and from its target, and which way it goes (W-5, W-7).
+    #[inline]
+    fn check_answer(
+        &mut self,
+        forwarding: &Forwarding,
+        packet: &B,
+        answer: &Answer,
+    ) -> Result<Way, DropReason> {
+        let id = self.flows.live_by_cookie(answer.raw_cookie).ok_or(DropReason::CookieStale)?;
+        let entry = self.flows.table.entry(id);
+        let target = forwarding
+            .target(entry.target, entry.target_generation)
+            .filter(|target| target.address == answer.source)
+            .ok_or(DropReason::NotFromTarget)?;
+        let inner = answer.inner(packet.bytes())?;
+        let target_id = entry.target;
+        debug_assert_eq!(target.address, answer.source);
+        let direction = direction_of(entry.key(), &inner, answer.inner_bytes(packet.bytes()))?;
+        let links = entry.link;
+        self.flows.note_returned(id, &inner, direction);
+        // The direction's own header, or, when none of its packets has come yet, the other
+        // direction's turned round (W-4: an appliance that answers in a server's stead).
+        let way = |link, reversed| Way { link, reversed, target: target_id, inner_len: inner.total_len };
+        match links[direction.index()] {
+            LinkId::NONE => Ok(way(links[direction.reverse().index()], true)),
+            link => Ok(way(link, false)),
+        }
+    }
+
+    /// The same for a packet that was sent without state (F-12): the cookie says the header's number
+    /// and direction, and the hash which target it must come from.
+    #[cold]
+    fn check_stateless(
+        &mut self,
+        forwarding: &Forwarding,
+        packet: &B,
+        answer: &Answer,
+        (direction, link, check): (Direction, LinkId, u16),
+    ) -> Result<Way, DropReason> {
+        let (port, _) = self.flows.links.get(link).ok_or(DropReason::CookieStale)?;
+        let Some(PortRole::Wire { endpoint, .. }) = forwarding.ports.get(port.index()) else {
+            return Err(DropReason::CookieStale);
+        };
+        let inner = answer.inner(packet.bytes())?;
+        let (key, inner_direction) = Arrival::key_of(*endpoint, &inner);
+        let hash = self.flows.table.hash(&key);
+        if self.flows.stateless_check(hash, link) != check {
+            return Err(DropReason::CookieStale);
+        }
+        let (_, gateway) = forwarding.gateway_of(*endpoint).ok_or(DropReason::NoLoadBalancer)?;
+        let choice_hash = self.choice_seed.choice(&key, gateway.policy.stickiness);
+        let healthy = |target| self.conditions.of(target) == Condition::Healthy;
+        let target = gateway
+            .map
+            .choose(choice_hash, healthy)
+            .map(|choice| choice.target)
+            .filter(|target| {
+                let target = forwarding.targets.get(target.index()).and_then(Option::as_ref);
+                target.is_some_and(|target| target.address == answer.source)
+            })
+            .ok_or(DropReason::NotFromTarget)?;
+        Ok(Way { link, reversed: inner_direction != direction, target, inner_len: inner.total_len })
+    }
+
+    /// Takes the outer headers off, puts the link header on, and sends the packet out of its endpoint.
+    #[inline]
+    fn deliver(&mut self, forwarding: &Forwarding, mut packet: B, answer: &Answer, way: &Way) {
+        let Some((came_by, header)) = self.flows.links.get(way.link) else {
+            return self.counters.dropped(DropReason::LinkUnknown);
+        };
+        let leaves_by = match forwarding.ports.get(came_by.index()) {
+            Some(PortRole::Wire { .. }) if way.reversed => came_by,
+            Some(PortRole::Wire { peer, .. }) => *peer,
+            _ => return self.counters.dropped(DropReason::LinkUnknown),
+        };
+        packet.trim_front(usize::from(answer.inner_offset));
+        packet.truncate(way.inner_len as usize);
+        let Some(frame) = packet.prepend(header.len()) else {
+            return self.counters.dropped(DropReason::NoHeadroom);
+        };
+        if let Some(front) = frame.get_mut(..header.len()) {
+            front.copy_from_slice(header);
+        }
+        if way.reversed {
+            ethernet::swap_addresses(frame);
+        }
+        let fate = Fate::Delivered { target: way.target, bytes: way.inner_len };
+        self.outbound.send(leaves_by, packet, fate, &self.counters);
+    }
+
+    /// The worker that owns a flow: a function of the hash alone.
+    #[inline]
+    fn owner(&self, hash: u64) -> WorkerId {
+        #[expect(clippy::cast_possible_truncation, reason = "a 16-bit fraction of at most 255 workers")]
+        let owner = ((hash >> 48) * u64::from(self.workers) >> 16) as u8;
+        WorkerId(owner)
+    }
+}
+
+/// How an answer leaves.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// The header to put in front.
+    link: LinkId,
+    /// The header is the other direction's: its addresses are swapped, and it leaves by the port that
+    /// the header came in by.
+    reversed: bool,
+    /// Who returned it.
+    target: TargetId,
+    /// Bytes of the inner packet.
+    inner_len: u32,
+}
+
+/// The outer UDP source port of a flow: one value for its life, the same in both directions,
+/// 49152–65535 (W-3).
+#[inline]
+fn source_port(hash: u64) -> u16 {
+    #[expect(clippy::cast_possible_truncation, reason = "masked to 14 bits")]
+    let spread = (hash >> 24) as u16 & 0x3fff;
+    0xc000 | spread
+}

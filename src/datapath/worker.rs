@@ -1,0 +1,352 @@
+//! A worker: the loop that runs one core.
+//!
+//! One round takes the control core's messages, a burst from every port and from every other worker,
+//! and does a bounded step of ageing and of a scan if there is one (F-13). It knows neither DPDK nor
+//! the clock: [`Worker::round`] is given the time, so tests play whole histories through it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer};
+
+use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
+use super::flows::Flows;
+use super::forwarding::{Conditions, Forwarding};
+use super::links::LinkTable;
+use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
+use super::outbound::{Handoff, Outbound};
+use super::pipeline::Pipeline;
+use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table};
+use crate::id::{Millis, PortId, WorkerId};
+use crate::io::clock::Clock;
+use crate::io::{Burst, PortQueue};
+
+/// Distinct link-layer headers a worker keeps: far more than a wire has stations.
+pub const LINKS: u16 = 32_768;
+
+/// Messages taken from the control core in one round at most.
+const MESSAGES_A_ROUND: usize = 64;
+
+/// Entries the ageing hand looks at in one round at most: two cache lines' worth of waiting.
+const AGE_STEPS_A_ROUND: u32 = 32;
+
+/// The ageing hand passes the whole table once in about so many milliseconds, as a power of two.
+const AGE_SWEEP_MS_LOG2: u32 = 14;
+
+/// Entries a scan looks at in one round, and so the most it can send.
+const SCAN_STEPS_A_ROUND: u32 = 32;
+
+/// Room in the ring that a scan leaves for events.
+const SCAN_LEAVES: usize = 256;
+
+/// Rounds without a packet after which a worker that may sleep does.
+const EMPTY_ROUNDS_BEFORE_SLEEP: u32 = 64;
+
+/// What a worker does when nothing arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It polls on: the least latency, a whole core.
+    Poll,
+    /// It sleeps for so long after some empty rounds.
+    Sleep(Duration),
+}
+
+/// What a worker is made of.
+pub struct WorkerParts<Q: PortQueue> {
+    /// Its number.
+    pub id: WorkerId,
+    /// How many workers there are.
+    pub workers: u8,
+    /// Its queue of every port, by [`PortId`].
+    pub ports: Vec<Q>,
+    /// Its flow table, empty.
+    pub table: Table,
+    /// Keys the choice of targets (F-4).
+    pub choice_seed: HashSeed,
+    /// Keys the table of link-layer headers.
+    pub link_seed: HashSeed,
+    /// Its ends of the rings between workers.
+    pub handoff: Handoff<Q::Buf>,
+    /// Messages of the control core.
+    pub inbox: Consumer<ToWorker>,
+    /// Messages to the control core.
+    pub events: Producer<FromWorker>,
+    /// Its counters.
+    pub counters: Arc<WorkerCounters>,
+}
+
+/// One worker.
+pub struct Worker<Q: PortQueue> {
+    pipeline: Pipeline<Q::Buf>,
+    ports: Vec<Q>,
+    forwarding: Arc<Forwarding>,
+    inbox: Consumer<ToWorker>,
+    /// A forwarding state that is out of use and waits for room in the ring.
+    retired: Option<Arc<Forwarding>>,
+    scan: Option<Scan>,
+    /// Entries that the ageing hand is due to look at.
+    age_due: u32,
+    aged_at: Millis,
+    /// How far the clock was set forward (tests of timers).
+    clock_ahead: u32,
+}
+
+struct Scan {
+    filter: FlowFilter,
+    next: u32,
+    sent: u32,
+    matching: u64,
+}
+
+impl<Q: PortQueue> Worker<Q> {
+    /// A worker that knows of no forwarding state yet: until it gets one it drops what arrives.
+    pub fn new(parts: WorkerParts<Q>) -> Worker<Q> {
+        let ports = parts.ports.len();
+        Worker {
+            pipeline: Pipeline {
+                worker: parts.id,
+                workers: parts.workers,
+                flows: Flows::new(parts.table, LinkTable::new(LINKS, parts.link_seed)),
+                conditions: Conditions::new(MAX_TARGETS, MAX_GATEWAYS),
+                outbound: Outbound::new(ports),
+                handoff: parts.handoff,
+                counters: parts.counters,
+                events: parts.events,
+                choice_seed: parts.choice_seed,
+                now: Millis(0),
+                now_cycles: 0,
+            },
+            ports: parts.ports,
+            forwarding: Arc::new(Forwarding::default()),
+            inbox: parts.inbox,
+            retired: None,
+            scan: None,
+            age_due: 0,
+            aged_at: Millis(0),
+            clock_ahead: 0,
+        }
+    }
+
+    /// Rounds until `stop`.
+    pub fn run(&mut self, clock: &Clock, idle: Idle, stop: &AtomicBool) {
+        let mut empty_rounds = 0;
+        let mut began = clock.cycles();
+        while !stop.load(Ordering::Relaxed) {
+            let handled = self.round(clock.now(), began);
+            let counters = &self.pipeline.counters;
+            let ended = clock.cycles();
+            counters.rounds.add(1);
+            if handled > 0 {
+                counters.busy_rounds.add(1);
+                counters.busy_cycles.add(ended.wrapping_sub(began));
+                counters.longest_round_cycles.raise(ended.wrapping_sub(began));
+                empty_rounds = 0;
+            } else if let (Idle::Sleep(pause), None) = (idle, &self.scan) {
+                empty_rounds += 1;
+                if empty_rounds >= EMPTY_ROUNDS_BEFORE_SLEEP {
+                    std::thread::sleep(pause);
+                    began = clock.cycles();
+                    continue;
+                }
+            }
+            began = ended;
+        }
+    }
+
+    /// One round; returns how many packets it handled.
+    pub fn round(&mut self, now: Millis, now_cycles: u64) -> usize {
+        self.pipeline.now = now.plus(self.clock_ahead);
+        self.pipeline.now_cycles = now_cycles;
+        self.take_messages();
+        let mut handled = 0;
+        for number in 0..self.ports.len() {
+            let mut burst = Burst::new();
+            if let Some(port) = self.ports.get_mut(number) {
+                port.receive(&mut burst);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 65,536 ports")]
+            let port = PortId(number as u16);
+            handled += self.process(port, &mut burst, false);
+        }
+        for _ in 1..self.pipeline.workers {
+            let mut burst = Burst::new();
+            let Some(port) = self.pipeline.handoff.take(&mut burst) else { break };
+            handled += self.process(port, &mut burst, true);
+        }
+        self.age();
+        self.scan();
+        handled
+    }
+
+    /// The flow table's figures, for tests.
+    pub fn flows(&self) -> &Flows {
+        &self.pipeline.flows
+    }
+
+    /// The ports, for tests that put packets in and take them out.
+    pub fn ports_mut(&mut self) -> &mut [Q] {
+        &mut self.ports
+    }
+
+    #[inline]
+    fn process(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, steered: bool) -> usize {
+        let handled = burst.len();
+        if handled > 0 {
+            self.pipeline.process(&self.forwarding, port, burst, steered);
+            self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+        }
+        handled
+    }
+
+    fn take_messages(&mut self) {
+        if let Some(retired) = self.retired.take() {
+            self.retire(retired);
+        }
+        for _ in 0..MESSAGES_A_ROUND {
+            // The one before must be on its way back before another can take its place.
+            if self.retired.is_some() {
+                return;
+            }
+            match self.inbox.pop() {
+                Err(_) => return,
+                Ok(ToWorker::Forwarding(forwarding)) => {
+                    self.pipeline.conditions.install(&forwarding);
+                    self.pipeline.counters.configuration.set(forwarding.configuration);
+                    let before = std::mem::replace(&mut self.forwarding, forwarding);
+                    self.retire(before);
+                }
+                Ok(ToWorker::Condition { target, generation, condition, sequence }) => {
+                    self.pipeline.conditions.set(&self.forwarding, target, generation, condition);
+                    let applied = FromWorker::ConditionApplied {
+                        worker: self.pipeline.worker,
+                        sequence,
+                        at_cycles: self.pipeline.now_cycles,
+                    };
+                    if self.pipeline.events.push(applied).is_err() {
+                        self.pipeline.counters.events_lost.add(1);
+                    }
+                }
+                Ok(ToWorker::ScanFlows(filter)) => {
+                    self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
+                }
+                Ok(ToWorker::AdvanceClock(ms)) => {
+                    self.clock_ahead = self.clock_ahead.wrapping_add(ms);
+                    self.pipeline.now = self.pipeline.now.plus(ms);
+                }
+            }
+        }
+    }
+
+    /// Sends a forwarding state back to be freed where it was made; keeps it if the ring is full.
+    fn retire(&mut self, forwarding: Arc<Forwarding>) {
+        if let Err(rtrb::PushError::Full(FromWorker::Retired(kept))) =
+            self.pipeline.events.push(FromWorker::Retired(forwarding))
+        {
+            self.retired = Some(kept);
+        }
+    }
+
+    /// The ageing hand: so many entries a millisecond that it passes the whole table in about 16 s,
+    /// a bounded number a round.
+    #[inline]
+    fn age(&mut self) {
+        let now = self.pipeline.now;
+        let elapsed = now.since(self.aged_at);
+        if elapsed > 0 {
+            let capacity = self.pipeline.flows.table.capacity();
+            let rate = (capacity >> AGE_SWEEP_MS_LOG2).max(1);
+            self.age_due = self.age_due.saturating_add(elapsed.saturating_mul(rate)).min(capacity);
+            self.aged_at = now;
+        }
+        let steps = self.age_due.min(AGE_STEPS_A_ROUND);
+        if steps > 0 {
+            self.age_due -= steps;
+            self.pipeline.flows.age(steps, now, &self.forwarding, &self.pipeline.counters);
+        }
+    }
+
+    /// A step of the scan that the control core asked for, if there is room for what it may find.
+    #[inline]
+    fn scan(&mut self) {
+        if self.scan.is_some() && self.pipeline.events.slots() >= SCAN_LEAVES + SCAN_STEPS_A_ROUND as usize {
+            self.scan_step();
+        }
+    }
+
+    #[cold]
+    fn scan_step(&mut self) {
+        let Some(scan) = &mut self.scan else { return };
+        let Pipeline { flows, events, worker, now, .. } = &mut self.pipeline;
+        let next = flows.table.scan(scan.next, SCAN_STEPS_A_ROUND, |id, entry| {
+            if !matches(&scan.filter, &self.forwarding, entry) {
+                return;
+            }
+            scan.matching += 1;
+            if scan.sent < scan.filter.limit {
+                let record = record(*worker, *now, entry, flows.table.cookie(id).0, &self.forwarding);
+                // The caller has seen to it that there is room.
+                if events.push(FromWorker::Flow(record)).is_ok() {
+                    scan.sent += 1;
+                }
+            }
+        });
+        match next {
+            Some(next) => scan.next = next,
+            None => {
+                if events.push(FromWorker::ScanDone { worker: *worker, matching: scan.matching }).is_ok() {
+                    self.scan = None;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a flow is what a filter asks for.
+fn matches(filter: &FlowFilter, forwarding: &Forwarding, entry: &Entry) -> bool {
+    fn is<T: PartialEq>(wanted: Option<T>, found: T) -> bool {
+        wanted.is_none_or(|wanted| wanted == found)
+    }
+    let key = entry.key();
+    let ends = [entry.initiator(), entry.initiator().reverse()].map(|way| key.source_socket(way));
+    is(filter.target, entry.target)
+        && filter.gateway.is_none_or(|wanted| {
+            forwarding.gateway_of(key.endpoint()).is_some_and(|(gateway, _)| gateway == wanted)
+        })
+        && is(filter.endpoint, key.endpoint())
+        && is(filter.protocol, key.protocol())
+        && filter.address.is_none_or(|address| ends.iter().any(|end| end.ip() == address))
+        && filter.port.is_none_or(|port| ends.iter().any(|end| end.port() == port))
+        && is(filter.state, entry.state())
+}
+
+fn record(worker: WorkerId, now: Millis, entry: &Entry, cookie: u32, forwarding: &Forwarding) -> FlowRecord {
+    let end = |way| -> (IpAddr, u16) {
+        let socket = entry.key().source_socket(way);
+        (socket.ip(), socket.port())
+    };
+    let timers = forwarding.timers(entry.key().endpoint());
+    let lifetime = match entry.state() {
+        FlowState::Free | FlowState::Expired => 0,
+        FlowState::HalfOpen => timers.half_open_ms,
+        FlowState::Established => timers.tcp_idle_ms,
+        FlowState::Closed => timers.closed_ms,
+        FlowState::Other => timers.other_idle_ms,
+    };
+    FlowRecord {
+        worker,
+        endpoint: entry.key().endpoint(),
+        protocol: entry.key().protocol(),
+        initiator: end(entry.initiator()),
+        responder: end(entry.initiator().reverse()),
+        target: entry.target,
+        target_generation: entry.target_generation,
+        state: entry.state(),
+        cookie,
+        fail_open: entry.flags.contains(FlowFlags::FAIL_OPEN),
+        expires_in_ms: lifetime.saturating_sub(now.since(entry.last_seen)),
+        last_seen: entry.last_seen,
+        now,
+    }
+}
