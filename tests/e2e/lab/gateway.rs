@@ -1,0 +1,249 @@
+//! `flowgated` and the reflectors of a laboratory: their configuration, their start, and what a test
+//! asks the daemon for.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::process::Process;
+use super::rpc::{Events, Flow, Rpc, flow_of};
+use super::traffic::{Connection, PATIENCE};
+use super::{LEFT, Lab, RIGHT, Side, UNDER, UNDERLAY, mac_text, wait_for};
+
+pub const LOAD_BALANCER: &str = "inspection";
+pub const TARGET_GROUP: &str = "firewalls";
+
+/// Between two health checks of a target.
+pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Failures in a row that make a target unhealthy.
+pub const UNHEALTHY_THRESHOLD: u32 = 2;
+/// The port on which the reflectors answer health checks.
+const CHECK_PORT: u16 = 80;
+
+/// A running daemon. Its socket and what else it keeps are in the laboratory's folder.
+pub struct Gateway {
+    process: Process,
+    pub rpc: Rpc,
+    pub events: Events,
+}
+
+/// What a test's gateway has besides the defaults.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attributes<'a> {
+    pub target_group: &'a [(&'a str, &'a str)],
+    pub listener: &'a [(&'a str, &'a str)],
+}
+
+impl Lab {
+    /// A laboratory with `appliances` reflectors, all of them healthy, and a gateway that serves
+    /// them.
+    pub fn started(appliances: u8, attributes: Attributes<'_>) -> Self {
+        let mut lab = Self::new(appliances);
+        for n in 0..lab.appliances.len() {
+            lab.start_reflector(n, &[]);
+        }
+        lab.write_configuration(attributes);
+        lab.start_gateway();
+        for n in 0..lab.appliances.len() {
+            lab.wait_for_state(n, "healthy");
+        }
+        lab
+    }
+
+    /// The daemon, which runs.
+    pub fn gateway(&self) -> &Gateway {
+        self.gateway.as_ref().expect("the test has started the gateway")
+    }
+
+    /// A file of the laboratory's.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the daemon's two documents, with every appliance of the laboratory as a target.
+    pub fn write_configuration(&self, attributes: Attributes<'_>) {
+        std::fs::write(self.path("node.toml"), self.node_toml()).expect("the folder is writable");
+        std::fs::write(self.path("objects.json"), self.objects(attributes).to_string())
+            .expect("the folder is writable");
+    }
+
+    /// The node: three ports, one wire endpoint between two of them.
+    pub fn node_toml(&self) -> String {
+        let folder = self.folder.path().display();
+        let mut toml = format!("folder = \"{folder}\"\n");
+        for appliance in &self.appliances {
+            writeln!(toml, "{} {}", appliance.address, mac_text(appliance.mac))
+                .expect("memory does not fail");
+        }
+        let _ = (LEFT, RIGHT, UNDER, UNDERLAY);
+        toml
+    }
+
+    /// The objects: one load balancer, one group.
+    pub fn objects(&self, attributes: Attributes<'_>) -> Value {
+        json!([attributes.listener.len(), CHECK_PORT])
+    }
+
+    /// Starts `flowgated` on the configuration that was written, and waits until it serves.
+    pub fn start_gateway(&mut self) {
+        let log = self.folder.path().to_owned();
+        let config = self.path("node.toml");
+        let mut command = self.router.command(env!("CARGO_BIN_EXE_flowgated"));
+        command.arg("--config").arg(&config).arg("--debug-clock");
+        let mut process = Process::start("flowgated", &mut command, &log);
+        let rpc = Rpc::new(self.path("flowgated.sock"));
+        wait_for("flowgated to listen on its socket", Duration::from_secs(20), || {
+            process.must_run();
+            rpc.answers().then_some(())
+        });
+        let events = rpc.subscribe();
+        self.gateway = Some(Gateway { process, rpc, events });
+    }
+
+    /// Stops the daemon as an operator would and starts it again on what it kept.
+    pub fn restart_gateway(&mut self) {
+        let gateway = self.gateway.take().expect("the test has started the gateway");
+        let status = gateway.process.terminate();
+        assert!(status.success(), "flowgated ended with {status} after SIGTERM");
+        self.start_gateway();
+        for n in 0..self.appliances.len() {
+            self.wait_for_state(n, "healthy");
+        }
+    }
+
+    /// Starts a reflector in appliance `n` (from 0).
+    pub fn start_reflector(&mut self, n: usize, more: &[&str]) {
+        let log = self.folder.path().to_owned();
+        let appliance = &mut self.appliances[n];
+        let mut command = appliance.netns.command(env!("CARGO_BIN_EXE_flowgate-reflector"));
+        command.args(more);
+        appliance.reflector = Some(Process::start(&format!("reflector-{}", n + 1), &mut command, &log));
+    }
+
+    /// Starts a reflector in appliance `n` that forwards, but answers no health check.
+    pub fn start_reflector_without_checks(&mut self, n: usize) {
+        self.start_reflector(n, &["--no-checks"]);
+    }
+
+    /// Kills the reflector of appliance `n` as a crash would; its machine stays up, so that its
+    /// kernel refuses the next health check.
+    pub fn kill_reflector(&mut self, n: usize) {
+        self.appliances[n].reflector.take().expect("it runs").kill();
+    }
+
+    /// Cuts appliance `n` off the network, or joins it again: nothing answers, not even a refusal.
+    pub fn set_link(&self, n: usize, state: &str) {
+        self.appliances[n].netns.ip(&format!("link set {} {state}", super::ETH));
+    }
+
+    /// The appliance whose address is `target`.
+    pub fn appliance_at(&self, target: Ipv4Addr) -> usize {
+        let found = self.appliances.iter().position(|appliance| appliance.address == target);
+        found.unwrap_or_else(|| panic!("{target} is no appliance of this laboratory"))
+    }
+
+    /// Every flow that the gateway knows.
+    pub fn flows(&self) -> Vec<Flow> {
+        let result = self.gateway().rpc.must("describe-flows", json!({"Limit": 1000}));
+        result["Flows"].as_array().expect("a list of flows").iter().map(flow_of).collect()
+    }
+
+    /// The live flow of a connection.
+    pub fn flow_of(&self, connection: &Connection) -> Flow {
+        let (client, server) = (connection.address(Side::Client), connection.address(Side::Server));
+        self.flow_between(client, server)
+            .unwrap_or_else(|| panic!("no flow {client} to {server} in {:?}", self.flows()))
+    }
+
+    /// The flow that `initiator` began with `responder`, if there is one.
+    pub fn flow_between(&self, initiator: SocketAddr, responder: SocketAddr) -> Option<Flow> {
+        self.flows().into_iter().find(|flow| flow.initiator == initiator && flow.responder == responder)
+    }
+
+    /// The appliance (from 0) through which a connection goes.
+    pub fn appliance_of(&self, connection: &Connection) -> usize {
+        self.appliance_at(self.flow_of(connection).target)
+    }
+
+    /// The state and the reason code of appliance `n`, if the gateway knows it.
+    pub fn state_of(&self, n: usize) -> Option<(String, Option<String>)> {
+        let address = json!(self.appliances[n].address);
+        let result =
+            self.gateway().rpc.must("describe-target-health", json!({"TargetGroupArn": TARGET_GROUP}));
+        let described = result["TargetHealthDescriptions"].as_array().expect("a list of targets");
+        let health = &described.iter().find(|entry| entry["Target"]["Id"] == address)?["TargetHealth"];
+        let reason = health["Reason"].as_str().map(str::to_owned);
+        Some((health["State"].as_str().expect("a state").to_owned(), reason))
+    }
+
+    /// Waits until appliance `n` is in `state`.
+    pub fn wait_for_state(&self, n: usize, state: &str) {
+        wait_for(&format!("appliance {} to be {state}", n + 1), PATIENCE, || {
+            self.state_of(n).filter(|(now, _)| now == state)
+        });
+    }
+
+    /// Changes one attribute of the target group.
+    pub fn set_group_attributes(&self, attributes: &[(&str, &str)]) {
+        self.gateway().rpc.must(
+            "modify-target-group-attributes",
+            json!({"TargetGroupArn": TARGET_GROUP, "Attributes": pairs(attributes)}),
+        );
+    }
+
+    /// Registers or deregisters appliance `n`.
+    pub fn register(&self, n: usize) {
+        self.change_registration("register-targets", n);
+    }
+
+    /// Registers or deregisters appliance `n`.
+    pub fn deregister(&self, n: usize) {
+        self.change_registration("deregister-targets", n);
+    }
+
+    fn change_registration(&self, method: &str, n: usize) {
+        let targets = json!([{"Id": self.appliances[n].address}]);
+        self.gateway().rpc.must(method, json!({"TargetGroupArn": TARGET_GROUP, "Targets": targets}));
+    }
+
+    /// Sets the clock by which flows age forward.
+    pub fn advance_clock(&self, by: Duration) {
+        let ms = u32::try_from(by.as_millis()).expect("a test's leap is short");
+        self.gateway().rpc.must("debug-advance-clock", json!({"Milliseconds": ms}));
+    }
+
+    /// The counters of the whole node: CloudWatch's and ours by name, and the drops by reason.
+    pub fn counters(&self) -> Value {
+        let mut result = self.gateway().rpc.must("get-counters", json!({}));
+        let sets = result["Sets"].as_array_mut().expect("a list of sets");
+        sets.iter_mut().find(|set| set["Scope"] == "node").expect("the node's own set").take()
+    }
+
+    /// What came in, and what became of it, over all packets (C-1).
+    pub fn packet_sums(&self) -> (u64, u64) {
+        let counters = self.counters();
+        let sum = |map: &Value| {
+            map.as_object().map_or(0, |map| map.values().filter_map(Value::as_u64).sum::<u64>())
+        };
+        (counters["Counters"]["Received"].as_u64().unwrap_or(0), sum(&counters["Drops"]))
+    }
+
+    /// One counter of the node.
+    pub fn counted(&self, name: &str) -> u64 {
+        let counters = self.counters();
+        counters["Counters"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {counters}"))
+    }
+
+    /// Packets dropped so far for `reason`; a reason that never was may be left out.
+    pub fn dropped(&self, reason: &str) -> u64 {
+        self.counters()["Drops"][reason].as_u64().unwrap_or(0)
+    }
+}
+
+/// Attributes as AWS's calls list them.
+fn pairs(attributes: &[(&str, &str)]) -> Value {
+    attributes.iter().map(|(key, value)| json!({"Key": key, "Value": value})).collect()
+}

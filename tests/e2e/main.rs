@@ -1,0 +1,11 @@
+//! End to end: real kernel sockets, a real daemon, real appliances, in network namespaces (see
+//! [`lab`]). Needs root, and the packages of `scripts/install-packages`.
+//!
+//! `cargo test --test e2e -- --test-threads=1`
+
+mod failover;
+mod idle;
+mod lab;
+mod laboratory;
+mod reset;
+mod wire;
