@@ -30,3 +30,8 @@ cargo_() {
     fi
     (cd "$repository" && PATH="${cargo%/*}:$PATH" "${as[@]}" "$cargo" "$@")
 }
+
+# Where cargo builds: the repository's target/, unless the environment says otherwise.
+target_folder() {
+    echo "${CARGO_TARGET_DIR:-$repository/target}"
+}

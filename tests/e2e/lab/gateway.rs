@@ -1,17 +1,16 @@
 //! `flowgated` and the reflectors of a laboratory: their configuration, their start, and what a test
 //! asks the daemon for.
 
-use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::process::Process;
 use super::rpc::{Events, Flow, Rpc, flow_of};
 use super::traffic::{Connection, PATIENCE};
-use super::{LEFT, Lab, RIGHT, Side, UNDER, UNDERLAY, mac_text, wait_for};
+use super::{LEFT, Lab, MTU, RIGHT, Side, UNDER, UNDERLAY, UNDERLAY_MTU, mac_text, wait_for};
 
 pub const LOAD_BALANCER: &str = "inspection";
 pub const TARGET_GROUP: &str = "firewalls";
@@ -70,21 +69,98 @@ impl Lab {
             .expect("the folder is writable");
     }
 
-    /// The node: three ports, one wire endpoint between two of them.
+    /// The node: three ports, one wire endpoint between two of them. The flow table is small and no
+    /// worker polls, as machines that run tests have few cores and little memory.
     pub fn node_toml(&self) -> String {
         let folder = self.folder.path().display();
-        let mut toml = format!("folder = \"{folder}\"\n");
+        let prefix = self.router.name();
+        let device = |n: u8, interface: &str| {
+            format!("net_af_packet{n},iface={interface},framecnt=4096,blocksz=65536,framesz=2048")
+        };
+        let (left, right, under) = (device(0, LEFT), device(1, RIGHT), device(2, UNDER));
+        let mut toml = format!(
+            r#"
+state_directory = "{folder}/state"
+objects = "{folder}/objects.json"
+
+[socket]
+path = "{folder}/flowgated.sock"
+
+[eal]
+hugepages = "never"
+file_prefix = "{prefix}"
+
+[workers]
+cores = [0]
+control_cores = [0, 1]
+flows = 16384
+idle = "sleep"
+
+[[ports]]
+name = "left"
+device = "{left}"
+mtu = {MTU}
+
+[[ports]]
+name = "right"
+device = "{right}"
+mtu = {MTU}
+
+[[ports]]
+name = "under"
+device = "{under}"
+mtu = {UNDERLAY_MTU}
+
+[underlay]
+port = "under"
+address = "{UNDERLAY}/24"
+
+[[endpoints]]
+name = "office"
+id = "0x1122334455667788"
+attachment_id = 7
+kind = "wire"
+ports = ["left", "right"]
+load_balancer = "{LOAD_BALANCER}"
+"#
+        );
         for appliance in &self.appliances {
-            writeln!(toml, "{} {}", appliance.address, mac_text(appliance.mac))
-                .expect("memory does not fail");
+            let mac = mac_text(appliance.mac);
+            toml += &format!("\n[[neighbours]]\naddress = \"{}\"\nmac = \"{mac}\"\n", appliance.address);
         }
-        let _ = (LEFT, RIGHT, UNDER, UNDERLAY);
         toml
     }
 
     /// The objects: one load balancer, one group.
     pub fn objects(&self, attributes: Attributes<'_>) -> Value {
-        json!([attributes.listener.len(), CHECK_PORT])
+        let mut group: Map<String, Value> =
+            attributes.target_group.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let interval = CHECK_INTERVAL.as_millis().to_string();
+        group.insert("flowgate.health_check.interval_ms".to_owned(), json!(interval));
+        group.insert("flowgate.health_check.timeout_ms".to_owned(), json!(interval));
+        let listener: Map<String, Value> =
+            attributes.listener.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let targets: Vec<Value> =
+            self.appliances.iter().map(|appliance| json!({"address": appliance.address})).collect();
+        json!({
+            "version": 1,
+            "load_balancers": [{
+                "name": LOAD_BALANCER,
+                "ip_address_type": "dualstack",
+                "listener": {"target_group": TARGET_GROUP, "attributes": listener},
+            }],
+            "target_groups": [{
+                "name": TARGET_GROUP,
+                "health_check": {
+                    "protocol": "HTTP",
+                    "port": CHECK_PORT,
+                    "healthy_threshold": 1,
+                    "unhealthy_threshold": UNHEALTHY_THRESHOLD,
+                },
+                "attributes": group,
+                "targets": targets,
+            }],
+        })
     }
 
     /// Starts `flowgated` on the configuration that was written, and waits until it serves.
@@ -186,14 +262,6 @@ impl Lab {
         });
     }
 
-    /// Changes one attribute of the target group.
-    pub fn set_group_attributes(&self, attributes: &[(&str, &str)]) {
-        self.gateway().rpc.must(
-            "modify-target-group-attributes",
-            json!({"TargetGroupArn": TARGET_GROUP, "Attributes": pairs(attributes)}),
-        );
-    }
-
     /// Registers or deregisters appliance `n`.
     pub fn register(&self, n: usize) {
         self.change_registration("register-targets", n);
@@ -241,9 +309,4 @@ impl Lab {
     pub fn dropped(&self, reason: &str) -> u64 {
         self.counters()["Drops"][reason].as_u64().unwrap_or(0)
     }
-}
-
-/// Attributes as AWS's calls list them.
-fn pairs(attributes: &[(&str, &str)]) -> Value {
-    attributes.iter().map(|(key, value)| json!({"Key": key, "Value": value})).collect()
 }

@@ -53,8 +53,8 @@ pub const RIGHT: &str = "right";
 pub const UNDER: &str = "under";
 
 /// The client's and server's MTU; the underlay has room for the 68 bytes that GENEVE adds.
-const MTU: &str = "1500";
-const UNDERLAY_MTU: &str = "1600";
+const MTU: u16 = 1500;
+const UNDERLAY_MTU: u16 = 1600;
 
 /// The inner protocol version of a test that is done for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +217,8 @@ impl Lab {
 
 /// A veth pair with checksums and segments made in software: af_packet hands packets on as the
 /// sender's kernel left them, and a veth's kernel leaves both to hardware that is not there.
-fn link(one: (&Netns, &str, Option<[u8; 6]>), other: (&Netns, &str, Option<[u8; 6]>), mtu: &str) {
+fn link(one: (&Netns, &str, Option<[u8; 6]>), other: (&Netns, &str, Option<[u8; 6]>), mtu: u16) {
+    let mtu = mtu.to_string();
     ip(&[
         "link",
         "add",
@@ -225,7 +226,7 @@ fn link(one: (&Netns, &str, Option<[u8; 6]>), other: (&Netns, &str, Option<[u8; 
         "netns",
         one.0.name(),
         "mtu",
-        mtu,
+        &mtu,
         "type",
         "veth",
         "peer",
@@ -234,7 +235,7 @@ fn link(one: (&Netns, &str, Option<[u8; 6]>), other: (&Netns, &str, Option<[u8; 
         "netns",
         other.0.name(),
         "mtu",
-        mtu,
+        &mtu,
     ]);
     for (netns, interface, mac) in [one, other] {
         if let Some(mac) = mac {

@@ -58,6 +58,7 @@ impl Rpc {
         thread::spawn(move || {
             for line in reader.lines().map_while(Result::ok) {
                 let mut event: Value = serde_json::from_str(&line).expect("the daemon sends JSON");
+                assert_eq!(event["method"], "event", "a slow reader would lose events: {event}");
                 writer.lock().expect("no reader panics").push(event["params"].take());
             }
         });

@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""The demo's two acts, in a laboratory that scripts/demo has built and started.
+
+    show.py --lab PREFIX --folder FOLDER --flowgate PROGRAM --reflector COMMAND
+
+Act (a): an appliance dies with the reset off, act (b): with it on. What happens is shown as it
+happens, with its time, from four sources that know nothing of each other: the client program, its
+kernel (ss), the packets at its interface (tcpdump) and the gateway (flowgate subscribe). The table
+at the end holds what was measured against what the settings promise. Exits 1 if a promise was not
+kept.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+SERVER, PORT = "192.0.2.20", 7000
+APPLIANCES = ["198.51.100.11", "198.51.100.12"]
+GROUP = "firewalls"
+HANG_FOR = 5.0
+# Before a command: ends it with this program, whatever ends this program.
+TIED = ["setpriv", "--pdeathsig", "KILL", "--"]
+
+COLOUR = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+PAINT = {"client": "36", "flowgated": "33", "kernel": "35", "demo": "1", "bad": "31;1", "good": "32;1"}
+
+
+def paint(kind, text):
+    return f"\033[{PAINT[kind]}m{text}\033[0m" if COLOUR and kind in PAINT else text
+
+
+class Failed(Exception):
+    """The demo cannot go on; says why."""
+
+
+class Program:
+    """A program whose lines of output come into a queue, each with the name of its source."""
+
+    def __init__(self, source, command, lines):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        threading.Thread(target=self._read, args=(source, lines), daemon=True).start()
+
+    def _read(self, source, lines):
+        for line in self.process.stdout:
+            lines.put((source, line.rstrip("\n")))
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(2)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Act:
+    """One act: its clock, its sources, and what was learned of them."""
+
+    def __init__(self, show, title):
+        self.show = show
+        self.lines = queue.Queue()
+        self.programs = []
+        self.resets = []  # (sent to the client at, its last packet before that)
+        self.last_sent = 0.0
+        self.sent_since = []
+        print()
+        print(paint("demo", title))
+
+    def __enter__(self):
+        self.start = time.time()
+        return self
+
+    def __exit__(self, *_):
+        for program in reversed(self.programs):
+            program.stop()
+
+    def say(self, at, who, text, kind=None):
+        print(f"  {at - self.start:7.3f} s  {paint(who, f'{who:<9}')}  {paint(kind, text)}", flush=True)
+
+    def run(self, source, command):
+        program = Program(source, command, self.lines)
+        self.programs.append(program)
+        return program
+
+    def watch(self):
+        """Starts the sources that watch: the gateway's events and the client's packets."""
+        self.run("event", [*TIED, self.show.flowgate, "--socket", self.show.socket, "subscribe", "--json"])
+        self.run("packet", self.show.inside("client", "tcpdump", "-i", "eth0", "-n", "-l", "-tt", "--immediate-mode",
+                                            f"tcp port {PORT}"))
+        time.sleep(0.5)
+
+    def until(self, within, wanted):
+        """Takes what the sources say until `wanted(source, fact)` is true; its fact, or None."""
+        end = time.time() + within
+        while (left := end - time.time()) > 0:
+            try:
+                source, line = self.lines.get(timeout=left)
+            except queue.Empty:
+                return None
+            fact = self.take(source, line)
+            if fact is not None and wanted(source, fact):
+                return fact
+        return None
+
+    def must(self, within, what, wanted):
+        fact = self.until(within, wanted)
+        if fact is None:
+            raise Failed(f"waited {within:g} s in vain for {what}")
+        return fact
+
+    def take(self, source, line):
+        if source == "packet":
+            return self.take_packet(line)
+        try:
+            fact = json.loads(line)
+        except ValueError:
+            return None
+        if source == "event":
+            return fact.get("params", fact)
+        return fact
+
+    def take_packet(self, line):
+        match = re.match(r"(\d+\.\d+) IP (\S+)\.(\d+) > \S+: Flags \[(\S+)\]", line)
+        if match is None:
+            return None
+        at, source, flags = float(match[1]), match[2], match[4]
+        if source != SERVER:
+            self.last_sent = at
+            self.sent_since.append(at)
+        elif "R" in flags:
+            self.resets.append((at, self.last_sent))
+            return {"reset": at, "answers": self.last_sent}
+        return None
+
+    def connect_through_first(self):
+        """The client, connected through appliance 1: the hash decides, so it tries until it does."""
+        for _ in range(32):
+            client = self.run("client", self.show.client())
+            fact = self.must(5, "the client to connect", lambda s, f: s == "client" and f["what"] == "first answer")
+            port = self.show.client_port()
+            if self.show.target_of(port) == APPLIANCES[0]:
+                self.say(fact["at"], "client", f"connected from port {port}, asks every 20 ms, is answered")
+                self.say(time.time(), "flowgated", f"its flow goes through appliance 1 ({APPLIANCES[0]})")
+                return client
+            client.stop()
+            self.programs.remove(client)
+            while not self.lines.empty():
+                self.lines.get_nowait()
+        raise Failed("32 connections, and the hash put none of them on appliance 1")
+
+
+class Show:
+    def __init__(self, arguments):
+        self.lab = arguments.lab
+        self.folder = arguments.folder
+        self.flowgate = arguments.flowgate
+        self.reflector = arguments.reflector
+        self.socket = os.path.join(arguments.folder, "flowgated.sock")
+        self.rows = []
+
+    def inside(self, machine, *command):
+        return [*TIED, "ip", "netns", "exec", f"{self.lab}-{machine}", *command]
+
+    def client(self):
+        here = os.path.dirname(os.path.abspath(__file__))
+        return self.inside("client", sys.executable, "-u", os.path.join(here, "client.py"), SERVER, str(PORT))
+
+    def ask(self, *words):
+        """The result of a verb of the command line."""
+        command = [self.flowgate, "--socket", self.socket, *words, "--json"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        if answer.returncode != 0:
+            raise Failed(f"{' '.join(command)} said: {answer.stderr.strip()}")
+        return json.loads(answer.stdout)
+
+    def sockets(self):
+        """ss's words on the client's connection."""
+        command = self.inside("client", "ss", "-Htin", "state", "established", f"dport = :{PORT}")
+        return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
+
+    def client_port(self):
+        match = re.search(r"192\.0\.2\.10:(\d+)", self.sockets())
+        if match is None:
+            raise Failed("the client's kernel shows no connection")
+        return int(match[1])
+
+    def target_of(self, port):
+        flows = self.ask("describe-flows", "--port", str(port))["Flows"]
+        return flows[0]["Target"] if flows else None
+
+    def state_of(self, address):
+        described = self.ask("describe-target-health", GROUP)["TargetHealthDescriptions"]
+        return next((d["TargetHealth"]["State"] for d in described if d["Target"]["Id"] == address), None)
+
+    def wait_healthy(self):
+        end = time.time() + 10
+        while any(self.state_of(address) != "healthy" for address in APPLIANCES):
+            if time.time() > end:
+                raise Failed("the appliances did not become healthy within 10 s")
+            time.sleep(0.05)
+
+    def kill_first_appliance(self):
+        """SIGKILL, as a crash or the OOM killer would. Returns the time."""
+        file = os.path.join(self.folder, "reflector-1.pid")
+        with open(file) as pid:
+            os.kill(int(pid.read()), signal.SIGKILL)
+        os.remove(file)
+        return time.time()
+
+    def revive_first_appliance(self):
+        with open(os.path.join(self.folder, "reflector-1.log"), "a") as log:
+            # Not tied to this program: with --keep it stays.
+            command = ["ip", "netns", "exec", f"{self.lab}-a1", *self.reflector.split()]
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                     stderr=log, start_new_session=True)
+        with open(os.path.join(self.folder, "reflector-1.pid"), "w") as pid:
+            pid.write(str(child.pid))
+
+    def set_reset(self, on):
+        self.ask("modify-target-group-attributes", GROUP, f"send_tcp_reset.on_unhealthy.enabled={str(on).lower()}")
+
+    def settings(self):
+        groups = self.ask("describe-target-groups")["TargetGroups"]
+        group = next(g for g in groups if g["TargetGroupName"] == GROUP)
+        return group["HealthCheckIntervalMs"] / 1000, group["UnhealthyThresholdCount"], group["DetectionTimeMs"] / 1000
+
+    def row(self, what, promised, measured, kept):
+        self.rows.append((what, promised, measured, kept))
+
+    # The acts
+
+    def detection(self, act, killed):
+        """Shows when the gateway found the appliance dead; the time."""
+        event = act.must(10, "the gateway to find appliance 1 unhealthy", lambda s, f: (
+            s == "event" and f.get("Event") == "TargetHealthChanged"
+            and f.get("Target") == APPLIANCES[0] and f.get("To") == "unhealthy"))
+        at = event["At"]["UnixMs"] / 1000
+        why = event.get("Description") or event.get("Reason", "")
+        act.say(at, "flowgated", f"appliance 1 is unhealthy, {at - killed:.3f} s after its death")
+        if why:
+            print(f"{'':24}({why})")
+        return at
+
+    def reset_off(self):
+        with Act(self, "(a) send_tcp_reset.on_unhealthy.enabled = false, the default") as act:
+            act.connect_through_first()
+            act.watch()
+            killed = self.kill_first_appliance()
+            act.say(killed, "demo", "appliance 1 is killed (SIGKILL)", "bad")
+            self.detection(act, killed)
+            shown = 0
+            broken = None
+            retransmissions = 0
+            while time.time() < killed + HANG_FOR and broken is None:
+                broken = act.until(0.25, lambda s, f: s == "client" and f["what"] == "broken")
+                match = re.search(r"retrans:\d+/(\d+)", self.sockets())
+                retransmissions = int(match[1]) if match else retransmissions
+                if retransmissions > shown:
+                    shown = retransmissions
+                    act.say(time.time(), "kernel", f"ss -ti: ESTAB, retrans {retransmissions}; the client hears nothing")
+            if broken is None:
+                act.say(time.time(), "demo", f"cut. For {HANG_FOR:.0f} s nobody has told the client anything; its kernel would")
+                print(f"{'':24}go on for a quarter of an hour (net.ipv4.tcp_retries2)")
+            hung = f"silent for {HANG_FOR:.0f} s, {retransmissions} retransmissions" if broken is None else "told"
+            self.row("(a) client told of the death", "never", hung, broken is None and retransmissions >= 3 and not act.resets)
+
+    def reset_on(self):
+        interval, threshold, promised = self.settings()
+        with Act(self, "(b) send_tcp_reset.on_unhealthy.enabled = true") as act:
+            act.connect_through_first()
+            act.watch()
+            killed = self.kill_first_appliance()
+            act.say(killed, "demo", "appliance 1 is killed (SIGKILL)", "bad")
+            detected = self.detection(act, killed)
+            broken = act.must(10, "the client to be told", lambda s, f: s == "client" and f["what"] == "broken")
+            again = act.must(10, "the client's next connection", lambda s, f: s == "client" and f["what"] == "first answer")
+            # What tcpdump saw may be behind what the client says.
+            act.until(0.3, lambda s, f: False)
+            if not act.resets:
+                raise Failed("the client's connection broke, but tcpdump saw no reset")
+            reset, packet = act.resets[0]
+            between = [at for at in act.sent_since if detected + 0.005 < at < packet]
+            act.say(packet, "kernel", "sends its next packet, a retransmission")
+            act.say(reset, "flowgated", f"answers it with a reset, {(reset - packet) * 1000:.2f} ms later", "good")
+            act.say(broken["at"], "client", f"{broken['error']}: {broken['text']}", "good")
+            port = self.client_port()
+            target = self.target_of(port)
+            number = APPLIANCES.index(target) + 1 if target in APPLIANCES else "?"
+            act.say(again["at"], "client", f"connected anew from port {port}, is answered", "good")
+            act.say(time.time(), "flowgated", f"the new flow goes through appliance {number} ({target})")
+            before = self.bytes_of(port)
+            time.sleep(1)
+            moved = self.bytes_of(port) - before
+            act.say(time.time(), "client", f"{moved} bytes there and back again in the last second", "good")
+
+            # A kill comes somewhere between two checks: the one after it is the first to fail.
+            worst = promised + interval
+            self.row("(b) death to detection", f"{threshold} checks in {promised:.1f} s; at most {worst:.1f} s",
+                     f"{detected - killed:.3f} s", detected - killed <= worst)
+            self.row("    detection to ECONNRESET", "at the client's next packet",
+                     f"{broken['at'] - detected:.3f} s, {'none' if not between else len(between)} unanswered",
+                     broken["error"] == "ECONNRESET" and not between)
+            self.row("    that packet to its reset", "at once", f"{(reset - packet) * 1000:.2f} ms", reset - packet < 0.05)
+            self.row("    reset to answers by appliance 2", "one connection set-up",
+                     f"{(again['at'] - reset) * 1000:.1f} ms", target == APPLIANCES[1] and moved > 0)
+            self.row("    death to answers, in all", "", f"{again['at'] - killed:.3f} s", True)
+
+    def bytes_of(self, port):
+        """Bytes that the client's kernel has received on this connection."""
+        found = re.search(rf":{port}\s.*?bytes_received:(\d+)", self.sockets(), re.S)
+        return int(found[1]) if found else 0
+
+    def table(self):
+        rows = [("", "promised", "measured", True), *self.rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        print()
+        for number, (what, promised, measured, kept) in enumerate(rows):
+            verdict = "" if number == 0 else paint("good", "ok") if kept else paint("bad", "BROKEN")
+            print(f"  {what:<{widths[0]}}  {promised:<{widths[1]}}  {measured:<{widths[2]}}  {verdict}".rstrip())
+            if number == 0:
+                print("  " + "-" * (sum(widths) + 12))
+        print()
+        return all(kept for *_, kept in self.rows)
+
+    def run(self):
+        interval, threshold, _ = self.settings()
+        print(f"  health checks every {interval * 1000:.0f} ms, {threshold} failures in a row make a target unhealthy")
+        self.wait_healthy()
+        self.reset_off()
+        self.revive_first_appliance()
+        self.set_reset(True)
+        self.wait_healthy()
+        self.reset_on()
+        self.revive_first_appliance()
+        return self.table()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ["lab", "folder", "flowgate", "reflector"]:
+        parser.add_argument(f"--{name}", required=True)
+    # The script above asks to stop by SIGTERM; its programs are stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(0 if Show(parser.parse_args()).run() else 1)
+    except Failed as why:
+        print(f"\n  the demo cannot go on: {why}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+main()
