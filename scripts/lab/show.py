@@ -200,7 +200,7 @@ class Show:
         return flows[0]["Target"] if flows else None
 
     def state_of(self, address):
-        described = self.ask("describe-target-health", GROUP)["TargetHealthDescriptions"]
+        described = self.ask("describe-target-health", "--target-group", GROUP)["TargetHealthDescriptions"]
         return next((d["TargetHealth"]["State"] for d in described if d["Target"]["Id"] == address), None)
 
     def wait_healthy(self):
@@ -228,7 +228,8 @@ class Show:
             pid.write(str(child.pid))
 
     def set_reset(self, on):
-        self.ask("modify-target-group-attributes", GROUP, f"send_tcp_reset.on_unhealthy.enabled={str(on).lower()}")
+        self.ask("modify-target-group-attributes", "--target-group", GROUP, "--attributes",
+                 f"Key=send_tcp_reset.on_unhealthy.enabled,Value={str(on).lower()}")
 
     def settings(self):
         groups = self.ask("describe-target-groups")["TargetGroups"]

@@ -70,7 +70,7 @@ fn after_the_drain_the_flow_goes_on_while_its_appliance_still_answers() {
         lab.state_of(leaving).is_none().then_some(())
     });
     exchange(&mut old, 1 << 20);
-    assert_eq!(lab.appliance_of(&old), leaving);
+    assert_eq!(lab.appliance_of(&old), leaving, "it is known until its last flow ends");
     assert_eq!(lab.counted("TCP_ELB_Reset_Count"), 0);
 }
 
@@ -159,7 +159,7 @@ fn with_no_appliance_registered_flows_are_rejected_and_counted() {
     wait_for("the rejected datagram to be counted", PATIENCE, || {
         (lab.counted("RejectedFlowCount") > lab.counted("RejectedFlowCount_TCP")).then_some(())
     });
-    assert!(lab.dropped("no_target") >= 2, "{}", lab.counters());
+    assert!(lab.dropped("no_target") >= 2, "{}", lab.counters("node"));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //!
 //! `cargo test --test e2e -- --test-threads=1`
 
+mod appliance;
+mod bad_start;
 mod failover;
 mod idle;
 mod lab;

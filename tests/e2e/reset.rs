@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::lab::capture::{ACK, Capture, RST, SYN, Tcp};
+use crate::lab::capture::{ACK, Capture, FIN, RST, SYN, Tcp};
 use crate::lab::frames::{TcpFrame, fix_ipv4_checksum, send_frame};
 use crate::lab::gateway::{Attributes, CHECK_INTERVAL, UNHEALTHY_THRESHOLD};
 use crate::lab::traffic::{
@@ -64,6 +64,17 @@ fn the_reset_is_right(capture: &Capture, connection: &Connection, side: Side, de
     reset
 }
 
+impl Lab {
+    /// one reset was sent so far, and it is counted under `trigger` and no other.
+    fn counts_one_reset(&self, trigger: &str) {
+        assert_eq!(self.counted("TCP_ELB_Reset_Count"), 1);
+        for each in ["unhealthy", "deregistration", "idle_timeout", "no_flow"] {
+            let expected = u64::from(each == trigger);
+            assert_eq!(self.counted(&format!("TCP_ELB_Reset_Count_{each}")), expected, "{each}");
+        }
+    }
+}
+
 fn other(side: Side) -> Side {
     match side {
         Side::Client => Side::Server,
@@ -100,7 +111,7 @@ fn an_appliance_dies_and_the_side_that_sends_is_told_at_its_next_packet() {
             is_silent(connection.end(other(side)), Duration::from_millis(300)),
             "the side that is silent is not told"
         );
-        assert_eq!(lab.counted("TCP_ELB_Reset_Count"), 1, "R-8");
+        lab.counts_one_reset("unhealthy");
 
         // The next connection goes through the appliance that lives.
         let mut again = lab.connect_to(connection.listener);
@@ -201,6 +212,7 @@ fn a_deregistered_appliances_flow_goes_on_for_the_delay_and_then_its_sender_is_r
         must_be_reset(connection.end(side));
         the_reset_is_right(&capture, &connection, side, decision);
         assert!(is_silent(connection.end(other(side)), Duration::from_millis(200)));
+        lab.counts_one_reset("deregistration");
         let mut again = lab.connect_to(connection.listener);
         exchange(&mut again, 100_000);
         assert_ne!(lab.appliance_of(&again), leaving);
@@ -221,6 +233,7 @@ fn a_packet_of_a_flow_that_was_idle_for_too_long_is_reset() {
         connection.end(side).write_all(b"am I late?").expect("the kernel takes it");
         must_be_reset(connection.end(side));
         the_reset_is_right(&capture, &connection, side, decision);
+        lab.counts_one_reset("idle_timeout");
         lab.connect_to(connection.listener).must_work();
     }
 }
@@ -243,7 +256,7 @@ fn with_the_reset_on_idle_timeout_off_a_late_packet_is_dropped_without_a_word() 
     assert_eq!(capture.resets_to(me), []);
     assert!(is_silent(&mut connection.server, Duration::from_millis(50)));
     let drops = lab.dropped("expired_flow") + lab.dropped("unknown_flow");
-    assert!(drops >= 3, "each is counted: {}", lab.counters());
+    assert!(drops >= 3, "each is counted: {}", lab.counters("node"));
 }
 
 #[test]
@@ -259,6 +272,7 @@ fn after_the_gateway_was_started_anew_a_packet_of_no_flow_is_reset() {
         connection.end(side).write_all(b"who am I?").expect("the kernel takes it");
         must_be_reset(connection.end(side));
         the_reset_is_right(&capture, &connection, side, decision);
+        lab.counts_one_reset("no_flow");
         lab.connect_to(connection.listener).must_work();
     }
 }
@@ -353,7 +367,7 @@ fn a_packet_without_ack_is_reset_by_the_sequence_it_would_have_reached() {
     let lab = Lab::started(1, ON_IDLE_TIMEOUT);
     let capture = Capture::start(&lab.client, ETH, "tcp");
     for family in Family::BOTH {
-        let packet = TcpFrame { flags: 0x01, seq: u32::MAX - 2, ..stranger(family) };
+        let packet = TcpFrame { flags: FIN, seq: u32::MAX - 2, ..stranger(family) };
         send_frame(&lab.client, ETH, &packet.build());
         let reset =
             capture.wait_for_tcp("the reset", PATIENCE, |p| p.is(RST) && p.destination == packet.source);

@@ -189,7 +189,7 @@ fn at_rest_every_packet_that_came_in_is_counted_exactly_once() {
         (lab.packet_sums() == before).then_some(before)
     });
     assert!(received > 2000, "{received} packets for several megabytes");
-    assert_eq!(received, accounted, "{}", lab.counters());
+    assert_eq!(received, accounted, "{}", lab.counters("node"));
 }
 
 #[test]

@@ -27,11 +27,6 @@ pub struct TcpFrame {
 }
 
 impl TcpFrame {
-    /// Bytes before the IP header.
-    pub fn link_length(&self) -> usize {
-        14 + 4 * self.vlans.len()
-    }
-
     /// The frame from its Ethernet header on.
     pub fn build(&self) -> Vec<u8> {
         let mut segment = Vec::new();

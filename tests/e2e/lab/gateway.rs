@@ -179,6 +179,11 @@ load_balancer = "{LOAD_BALANCER}"
         self.gateway = Some(Gateway { process, rpc, events });
     }
 
+    /// Kills the daemon as a crash would.
+    pub fn kill_gateway(&mut self) {
+        self.gateway.take().expect("the test has started the gateway").process.kill();
+    }
+
     /// Stops the daemon as an operator would and starts it again on what it kept.
     pub fn restart_gateway(&mut self) {
         let gateway = self.gateway.take().expect("the test has started the gateway");
@@ -283,30 +288,37 @@ load_balancer = "{LOAD_BALANCER}"
         self.gateway().rpc.must("debug-advance-clock", json!({"Milliseconds": ms}));
     }
 
-    /// The counters of the whole node: CloudWatch's and ours by name, and the drops by reason.
-    pub fn counters(&self) -> Value {
-        let mut result = self.gateway().rpc.must("get-counters", json!({}));
+    /// The counters of the node (`node`), or of the one load balancer (`load-balancer`).
+    pub fn counters(&self, scope: &str) -> Value {
+        let mut result = self.gateway().rpc.must("get-counters", json!({"Scope": scope}));
         let sets = result["Sets"].as_array_mut().expect("a list of sets");
-        sets.iter_mut().find(|set| set["Scope"] == "node").expect("the node's own set").take()
+        assert_eq!(sets.len(), 1, "one {scope}: {sets:?}");
+        sets[0].take()
     }
 
-    /// What came in, and what became of it, over all packets (C-1).
-    pub fn packet_sums(&self) -> (u64, u64) {
-        let counters = self.counters();
-        let sum = |map: &Value| {
-            map.as_object().map_or(0, |map| map.values().filter_map(Value::as_u64).sum::<u64>())
-        };
-        (counters["Counters"]["Received"].as_u64().unwrap_or(0), sum(&counters["Drops"]))
-    }
-
-    /// One counter of the node.
+    /// One counter of the load balancer.
     pub fn counted(&self, name: &str) -> u64 {
-        let counters = self.counters();
-        counters["Counters"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {counters}"))
+        number(&self.counters("load-balancer")["Counters"], name)
     }
 
-    /// Packets dropped so far for `reason`; a reason that never was may be left out.
+    /// Packets dropped so far for `reason`.
     pub fn dropped(&self, reason: &str) -> u64 {
-        self.counters()["Drops"][reason].as_u64().unwrap_or(0)
+        number(&self.counters("node")["Drops"], reason)
     }
+
+    /// Packets that came in, and the sum of everything that became of packets (C-1).
+    pub fn packet_sums(&self) -> (u64, u64) {
+        let set = self.counters("node");
+        let ends =
+            ["ForwardedPackets", "DeliveredPackets", "AnsweredPackets", "CrossedPackets", "HostPackets"];
+        let ended: u64 = ends.iter().map(|name| number(&set["Counters"], name)).sum();
+        let dropped: u64 =
+            set["Drops"].as_object().expect("drops by reason").values().filter_map(Value::as_u64).sum();
+        assert_eq!(dropped, number(&set["Counters"], "DroppedPackets"), "{set}");
+        (number(&set["Counters"], "ReceivedPackets"), ended + dropped)
+    }
+}
+
+fn number(counters: &Value, name: &str) -> u64 {
+    counters[name].as_u64().unwrap_or_else(|| panic!("no {name} in {counters}"))
 }
