@@ -179,7 +179,10 @@ class Show:
     def ask(self, *words):
         """The result of a verb of the command line."""
         command = [self.flowgate, "--socket", self.socket, *words, "--json"]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        try:
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{' '.join(command)} had no answer within 10 s") from None
         if answer.returncode != 0:
             raise Failed(f"{' '.join(command)} said: {answer.stderr.strip()}")
         return json.loads(answer.stdout)

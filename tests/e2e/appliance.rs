@@ -1,12 +1,13 @@
 //! What an appliance may put into a flow by itself, and what it may not. The packets are sent from an
 //! appliance's machine by hand, under a GENEVE header that was seen on the underlay.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use crate::lab::capture::{ACK, Capture, Frame, RST, Tcp, parse_tcp};
 use crate::lab::frames::TcpFrame;
 use crate::lab::gateway::Attributes;
-use crate::lab::traffic::{Connection, PATIENCE, must_be_reset};
+use crate::lab::traffic::{Connection, PATIENCE, exchange, must_be_reset};
 use crate::lab::{CLIENT_MAC, ETH, Family, Lab, SERVER_MAC, Side, UNDER, UNDERLAY, UNDERLAY_MAC, wait_for};
 
 /// The outer Ethernet, IPv4 and UDP headers.
@@ -84,6 +85,55 @@ fn an_appliance_may_end_a_connection_by_a_reset_of_its_own() {
         capture.wait_for_frame("the appliance's reset", PATIENCE, |frame| frame[14..].starts_with(&inner));
     assert_eq!((&arrived.bytes[..6], &arrived.bytes[6..12]), (&CLIENT_MAC[..], &SERVER_MAC[..]));
     assert_eq!(lab.counted("TCP_ELB_Reset_Count"), 0, "it is not the gateway's");
+}
+
+#[test]
+fn a_reset_in_answer_to_the_first_packet_refuses_the_connection() {
+    // W-4: what a firewall does that rejects.
+    let mut lab = Lab::started(1, Attributes::default());
+    lab.kill_reflector(0);
+    lab.start_reflector(0, &["--reset"]);
+    lab.wait_for_state(0, "healthy");
+    for family in Family::BOTH {
+        let address = lab.listen(family).local_addr().expect("bound");
+        let refused =
+            lab.client.run(|| TcpStream::connect_timeout(&address, PATIENCE)).expect_err("it is rejected");
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
+    }
+}
+
+#[test]
+fn every_way_of_answering_that_is_allowed_is_taken() {
+    // W-4, W-6
+    let mut lab = Lab::started(1, Attributes::default());
+    let ways: [&[&str]; 6] = [
+        &["--udp-checksum"],
+        &["--reverse-options"],
+        &["--extra-option"],
+        &["--source-port", "50000"],
+        &["--ttl-decrement"],
+        &[
+            "--udp-checksum",
+            "--reverse-options",
+            "--extra-option",
+            "--source-port",
+            "50000",
+            "--ttl-decrement",
+        ],
+    ];
+    for way in ways {
+        lab.kill_reflector(0);
+        lab.start_reflector(0, way);
+        for family in Family::BOTH {
+            let there = Capture::start(&lab.server, ETH, "tcp");
+            let mut connection = lab.connect(family);
+            exchange(&mut connection, 200_000);
+            let port = connection.address(Side::Client).port();
+            let ttl = if way.contains(&"--ttl-decrement") { 63 } else { 64 };
+            let arrived = there.wait_for_tcp("the client's SYN", PATIENCE, |p| p.source.port() == port);
+            assert_eq!((arrived.ttl, arrived.checksums_right), (ttl, true), "{way:?}");
+        }
+    }
 }
 
 #[test]

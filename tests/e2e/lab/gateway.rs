@@ -206,7 +206,7 @@ load_balancer = "{LOAD_BALANCER}"
 
     /// Starts a reflector in appliance `n` that forwards, but answers no health check.
     pub fn start_reflector_without_checks(&mut self, n: usize) {
-        self.start_reflector(n, &["--no-checks"]);
+        self.start_reflector(n, &["--health", "refuse"]);
     }
 
     /// Kills the reflector of appliance `n` as a crash would; its machine stays up, so that its
