@@ -8,3 +8,4 @@ pub mod health;
 pub mod model;
 pub mod node;
 pub mod socket;
+pub mod store;

@@ -130,3 +130,141 @@ impl AttributeSet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::pairs;
+    use super::*;
+
+    const FAILOVER: [&str; 2] = ["target_failover.on_unhealthy", "target_failover.on_deregistration"];
+    const RESETS: [&str; 2] =
+        ["send_tcp_reset.on_unhealthy.enabled", "send_tcp_reset.on_deregistration.enabled"];
+
+    fn group(given: &[(&str, &str)]) -> AttributeSet {
+        AttributeSet::new(ObjectKind::TargetGroup).modified(&pairs(given)).expect("allowed")
+    }
+
+    fn refusal(set: &AttributeSet, changes: &[(&str, &str)]) -> String {
+        set.modified(&pairs(changes)).expect_err("not allowed").message
+    }
+
+    #[test]
+    fn a4_the_failover_keys_are_set_in_one_change_to_one_value() {
+        let set = group(&[(FAILOVER[0], "rebalance"), (FAILOVER[1], "rebalance")]);
+        for changes in [
+            &[(FAILOVER[0], "no_rebalance")][..],
+            &[(FAILOVER[1], "no_rebalance")],
+            // Also where one alone would make no difference: AWS asks for both.
+            &[(FAILOVER[1], "rebalance")],
+            &[(FAILOVER[0], "no_rebalance"), (FAILOVER[1], "rebalance")],
+        ] {
+            assert_eq!(
+                refusal(&set, changes),
+                "Target group attribute keys 'target_failover.on_unhealthy' and \
+                 'target_failover.on_deregistration' must both be set to the same value for this target group",
+                "{changes:?}"
+            );
+        }
+        let back = pairs(&[(FAILOVER[1], "no_rebalance"), (FAILOVER[0], "no_rebalance")]);
+        set.modified(&back).expect("both, to the same value");
+    }
+
+    #[test]
+    fn a5_a_reset_is_refused_beside_stickiness_or_rebalance_whichever_comes_second() {
+        let sticky = [("stickiness.enabled", "true")];
+        let rebalance = [(FAILOVER[0], "rebalance"), (FAILOVER[1], "rebalance")];
+        for reset in RESETS {
+            let reset = [(reset, "true")];
+            for rival in [&sticky[..], &rebalance] {
+                let key = rival[0].0;
+                let expected = format!(
+                    "Target group attribute '{}' cannot be 'true' while '{key}' is '{}'",
+                    reset[0].0, rival[0].1
+                );
+                assert_eq!(refusal(&group(rival), &reset), expected);
+                assert_eq!(refusal(&group(&reset), rival), expected);
+                assert_eq!(refusal(&group(&[]), &[rival, &reset[..]].concat()), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a5_the_two_resets_do_not_depend_on_each_other() {
+        for (first, second) in [("true", "false"), ("false", "true"), ("true", "true")] {
+            let set = group(&[(RESETS[0], first), (RESETS[1], second)]);
+            assert_eq!(set.flag(&registry::RESET_ON_UNHEALTHY), first == "true");
+            assert_eq!(set.flag(&registry::RESET_ON_DEREGISTRATION), second == "true");
+        }
+    }
+
+    #[test]
+    fn a5_one_change_may_trade_a_reset_for_stickiness() {
+        let set = group(&[(RESETS[0], "true")]);
+        set.modified(&pairs(&[(RESETS[0], "false"), ("stickiness.enabled", "true")]))
+            .expect("the result holds no contradiction");
+        // The kind of stickiness alone contradicts nothing while it is off.
+        set.modified(&pairs(&[("stickiness.type", "source_ip_dest_ip")])).expect("off");
+    }
+
+    #[test]
+    fn a5_a_contradiction_that_was_stored_does_not_stand_in_the_way_of_other_keys() {
+        let entries = pairs(&[(RESETS[0], "true"), ("stickiness.enabled", "true")]);
+        let stored = AttributeSet::stored(ObjectKind::TargetGroup, &entries).expect("read as it is");
+        let delay = pairs(&[("deregistration_delay.timeout_seconds", "5")]);
+        let after = stored.modified(&delay).expect("has nothing to do with it");
+        assert_eq!(after.number(&registry::DEREGISTRATION_DELAY), 5);
+        after.modified(&pairs(&[(RESETS[0], "false")])).expect("the way out");
+        assert!(after.modified(&pairs(&[(RESETS[0], "true")])).is_err(), "the way further in");
+    }
+
+    #[test]
+    fn a11_one_bad_key_and_nothing_is_changed_and_its_path_is_told() {
+        let set = group(&[("deregistration_delay.timeout_seconds", "7")]);
+        let changes = pairs(&[("deregistration_delay.timeout_seconds", "8"), ("stickiness.type", "none")]);
+        let error = set.modified(&changes).expect_err("the second is bad");
+        assert_eq!(error.path.as_deref(), Some("attributes.\"stickiness.type\""));
+        assert_eq!(error.message, "'none' must be one of [source_ip_dest_ip_proto, source_ip_dest_ip]");
+        assert_eq!(set.number(&registry::DEREGISTRATION_DELAY), 7);
+    }
+
+    #[test]
+    fn a11_keys_not_named_keep_their_values() {
+        let set = group(&[("deregistration_delay.timeout_seconds", "7"), (RESETS[1], "true")]);
+        let after = set.modified(&pairs(&[(RESETS[1], "false")])).expect("allowed");
+        assert_eq!(after.number(&registry::DEREGISTRATION_DELAY), 7);
+        assert!(!after.flag(&registry::RESET_ON_DEREGISTRATION));
+    }
+
+    #[test]
+    fn a_key_named_twice_in_one_change_is_refused() {
+        let key = "deregistration_delay.timeout_seconds";
+        assert_eq!(
+            refusal(&group(&[]), &[(key, "1"), (key, "1")]),
+            format!("Target group attribute key '{key}' is given twice")
+        );
+    }
+
+    #[test]
+    fn a12_a_description_lists_every_key_of_its_kind_and_no_other_with_ours_among_them() {
+        let set = group(&[("flowgate.health_check.interval_ms", "50")]);
+        let described: Vec<_> =
+            set.describe().map(|(attribute, value)| (attribute.key, value.to_string())).collect();
+        let keys: Vec<_> = described.iter().map(|(key, _)| *key).collect();
+        assert_eq!(
+            keys,
+            [
+                "deregistration_delay.timeout_seconds",
+                "stickiness.enabled",
+                "stickiness.type",
+                "target_failover.on_deregistration",
+                "target_failover.on_unhealthy",
+                "send_tcp_reset.on_unhealthy.enabled",
+                "send_tcp_reset.on_deregistration.enabled",
+                "flowgate.health_check.interval_ms",
+                "flowgate.health_check.timeout_ms",
+            ]
+        );
+        assert!(described.contains(&("flowgate.health_check.interval_ms", "50".to_owned())));
+        assert!(described.contains(&("stickiness.type", "source_ip_dest_ip_proto".to_owned())));
+    }
+}

@@ -1,6 +1,10 @@
 //! What can be done to the objects, each as one function from a state to the next: all of a change
 //! is applied, or none of it and the refusal says why.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -202,19 +206,19 @@ impl State {
     }
 
     fn register(&mut self, reference: &str, targets: &[TargetDescription]) -> Result<Outcome, ModelError> {
-        let name = self.target_group(reference)?.name.clone();
+        let before = self.group_to_change(reference)?;
         at_least_one(targets)?;
-        let group = entry(&mut self.target_groups, &name);
-        let mut changed = Vec::new();
+        let group = entry(&mut self.target_groups, &before.name);
         for (position, description) in targets.iter().enumerate() {
             check_address(description.address)
                 .map_err(|error| error.under(&format!("targets[{position}]")))?;
-            if let Some(change) = register_one(group, description) {
-                changed.push((description.address, change));
-            }
+            let known = group.targets.get(&description.address);
+            let target = registered(known, description);
+            group.targets.insert(description.address, target);
         }
-        self.check_target_counts(&name)?;
-        Ok(Outcome::Targets { target_group: name, changed })
+        let outcome = target_outcome(&before, group, targets.iter().map(|target| target.address));
+        self.check_target_counts(&before.name)?;
+        Ok(outcome)
     }
 
     fn deregister(
@@ -223,19 +227,17 @@ impl State {
         targets: &[Ipv4Addr],
         now_unix_ms: u64,
     ) -> Result<Outcome, ModelError> {
-        let name = self.target_group(reference)?.name.clone();
+        let before = self.group_to_change(reference)?;
         at_least_one(targets)?;
-        let group = entry(&mut self.target_groups, &name);
-        let mut changed = Vec::new();
+        let group = entry(&mut self.target_groups, &before.name);
         for address in targets {
             // A target that is draining already keeps its clock, and one that is not there is
             // where the caller wants it to be (O-3).
             if let Some(target) = group.targets.get_mut(address).filter(|t| t.is_registered()) {
                 target.registration = Registration::Draining { since_unix_ms: now_unix_ms };
-                changed.push((*address, TargetChange::Draining));
             }
         }
-        Ok(Outcome::Targets { target_group: name, changed })
+        Ok(target_outcome(&before, group, targets.iter().copied()))
     }
 
     fn finish_draining(
@@ -244,15 +246,19 @@ impl State {
         address: Ipv4Addr,
         since_unix_ms: u64,
     ) -> Result<Outcome, ModelError> {
-        let name = self.target_group(reference)?.name.clone();
-        let group = entry(&mut self.target_groups, &name);
+        let before = self.group_to_change(reference)?;
+        let group = entry(&mut self.target_groups, &before.name);
         let that_drain = Registration::Draining { since_unix_ms };
-        let mut changed = Vec::new();
         if group.targets.get(&address).is_some_and(|target| target.registration == that_drain) {
             group.targets.remove(&address);
-            changed.push((address, TargetChange::Removed));
         }
-        Ok(Outcome::Targets { target_group: name, changed })
+        Ok(target_outcome(&before, group, [address]))
+    }
+
+    /// A group as it is before a change, shared with whatever state it is also part of.
+    fn group_to_change(&self, reference: &str) -> Result<Arc<TargetGroup>, ModelError> {
+        let name = &self.target_group(reference)?.name;
+        Ok(Arc::clone(&self.target_groups[name]))
     }
 
     /// That `group`, and all groups together, hold no more targets than they may.
@@ -273,26 +279,36 @@ impl State {
     }
 }
 
-fn register_one(group: &mut TargetGroup, description: &TargetDescription) -> Option<TargetChange> {
-    let before = group.targets.get(&description.address);
-    let kept = |zone: &Option<Option<Zone>>| match (zone, before) {
-        (Some(zone), _) => zone.clone(),
-        (None, Some(target)) => target.zone.clone(),
+/// A target as it is registered: what the description leaves out is as it was known, if it was.
+fn registered(known: Option<&Target>, description: &TargetDescription) -> Target {
+    let zone = match &description.zone {
+        Some(zone) => zone.clone(),
+        None => known.and_then(|target| target.zone.clone()),
+    };
+    let weight = description.weight.or(known.map(|target| target.weight)).unwrap_or_default();
+    Target { zone, weight, registration: Registration::Registered }
+}
+
+/// What became of the targets that a change named, however often it named them.
+fn target_outcome(
+    before: &TargetGroup,
+    after: &TargetGroup,
+    named: impl IntoIterator<Item = Ipv4Addr>,
+) -> Outcome {
+    let named: BTreeSet<Ipv4Addr> = named.into_iter().collect();
+    let change = |address: &Ipv4Addr| match (before.targets.get(address), after.targets.get(address)) {
         (None, None) => None,
+        (None, Some(_)) => Some(TargetChange::Registered),
+        (Some(_), None) => Some(TargetChange::Removed),
+        (Some(was), Some(is)) => match (was.is_registered(), is.is_registered()) {
+            (true, false) => Some(TargetChange::Draining),
+            (false, true) => Some(TargetChange::Reregistered),
+            _ => (was != is).then_some(TargetChange::Updated),
+        },
     };
-    let after = Target {
-        zone: kept(&description.zone),
-        weight: description.weight.or(before.map(|target| target.weight)).unwrap_or_default(),
-        registration: Registration::Registered,
-    };
-    let change = match before {
-        None => Some(TargetChange::Registered),
-        Some(target) if !target.is_registered() => Some(TargetChange::Reregistered),
-        Some(target) if *target != after => Some(TargetChange::Updated),
-        Some(_) => None,
-    };
-    group.targets.insert(description.address, after);
-    change
+    let changed =
+        named.into_iter().filter_map(|address| change(&address).map(|change| (address, change))).collect();
+    Outcome::Targets { target_group: after.name.clone(), changed }
 }
 
 /// An address that a GENEVE packet can be sent to.
@@ -356,6 +372,6 @@ fn attribute_outcome(kind: ObjectKind, name: Name, before: &AttributeSet, after:
 }
 
 /// An object that was just found, to be changed; the old state keeps its own copy.
-fn entry<'a, T: Clone>(objects: &'a mut std::collections::BTreeMap<Name, Arc<T>>, name: &Name) -> &'a mut T {
+fn entry<'a, T: Clone>(objects: &'a mut BTreeMap<Name, Arc<T>>, name: &Name) -> &'a mut T {
     Arc::make_mut(objects.get_mut(name).expect("the name was taken from this map"))
 }

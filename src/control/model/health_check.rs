@@ -5,18 +5,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::attributes::AttributeSet;
-use super::error::{ErrorCode, ModelError};
+use super::error::ModelError;
+use super::matcher::Matcher;
 use super::registry::{CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS};
 
-/// The codes that a matcher may name (H-1).
-const MATCHER_CODES: RangeInclusive<u16> = 200..=399;
-const PATH_LENGTH: RangeInclusive<usize> = 1..=1024;
-const TIMEOUT_SECONDS: RangeInclusive<u32> = 2..=120;
-const INTERVAL_SECONDS: RangeInclusive<u32> = 5..=300;
 const THRESHOLD: RangeInclusive<u8> = 2..=10;
 /// With a check in milliseconds one result may decide (H-2).
 const THRESHOLD_WITH_MS: RangeInclusive<u8> = 1..=10;
@@ -61,10 +54,6 @@ pub enum HealthCheckPort {
     TrafficPort,
 }
 
-/// A list of status codes and ranges of them within 200–399, such as `200,301-302`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matcher(Vec<RangeInclusive<u16>>);
-
 /// What the prober works from: H-1 with H-2 applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheckSettings {
@@ -92,6 +81,9 @@ impl HealthCheckSettings {
 }
 
 impl HealthCheckPort {
+    /// The word for the port of the group's traffic.
+    pub const TRAFFIC_PORT: &'static str = "traffic-port";
+
     /// The port as a number.
     #[must_use]
     pub fn number(self) -> u16 {
@@ -99,39 +91,6 @@ impl HealthCheckPort {
             HealthCheckPort::Port(port) => port,
             HealthCheckPort::TrafficPort => super::GENEVE_PORT,
         }
-    }
-}
-
-impl Matcher {
-    /// Whether `code` counts as success.
-    #[must_use]
-    pub fn matches(&self, code: u16) -> bool {
-        self.0.iter().any(|range| range.contains(&code))
-    }
-
-    fn parse(text: &str) -> Option<Matcher> {
-        let mut ranges = Vec::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (status_code(first)?, status_code(last)?);
-            if first > last {
-                return None;
-            }
-            ranges.push(first..=last);
-        }
-        Some(Matcher(ranges))
-    }
-}
-
-/// Three digits within the codes that a matcher may name.
-fn status_code(text: &str) -> Option<u16> {
-    let digits = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|code| digits && MATCHER_CODES.contains(code))
-}
-
-impl Default for Matcher {
-    fn default() -> Matcher {
-        Matcher(vec![MATCHER_CODES])
     }
 }
 
@@ -203,178 +162,107 @@ impl HealthCheck {
     }
 }
 
-/// A health check as a document writes it; what is left out has its default.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HealthCheckDocument {
-    /// `TCP` (the default) or `HTTP`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["TCP", "HTTP"]))]
-    protocol: Option<String>,
-    /// A port number, or `traffic-port` for 6081; 80 by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    port: Option<PortDocument>,
-    /// With HTTP: what is asked for; `/` by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[!-~]*$"))]
-    path: Option<String>,
-    /// With HTTP: the codes that count as success, such as `200,301-302`; `200-399` by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^[23]\d\d(-[23]\d\d)?(,[23]\d\d(-[23]\d\d)?)*$"))]
-    matcher: Option<String>,
-    /// Between two checks of one target; 10 by default, not below the timeout.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 5, max = 300))]
-    interval_seconds: Option<u32>,
-    /// How long an answer may take; 5 by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 2, max = 120))]
-    timeout_seconds: Option<u32>,
-    /// Successes in a row that make a target healthy; 5 by default, 1 only with
-    /// `flowgate.health_check.*`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10))]
-    healthy_threshold: Option<u8>,
-    /// Failures in a row that make a target unhealthy; 2 by default, 1 only with
-    /// `flowgate.health_check.*`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10))]
-    unhealthy_threshold: Option<u8>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(untagged, expecting = "expected a port from 1 to 65535 or \"traffic-port\"")]
-enum PortDocument {
-    Number(#[schemars(range(min = 1))] u16),
-    Word(String),
-}
-
-impl HealthCheckDocument {
-    pub(super) fn read(self) -> Result<HealthCheck, ModelError> {
-        let default = HealthCheck::default();
-        Ok(HealthCheck {
-            probe: read_probe(self.protocol.as_deref().unwrap_or("TCP"), self.path, self.matcher)?,
-            port: self.port.map_or(Ok(default.port), read_port)?,
-            interval_seconds: within(
-                "interval_seconds",
-                self.interval_seconds.unwrap_or(default.interval_seconds),
-                &INTERVAL_SECONDS,
-            )?,
-            timeout_seconds: within(
-                "timeout_seconds",
-                self.timeout_seconds.unwrap_or(default.timeout_seconds),
-                &TIMEOUT_SECONDS,
-            )?,
-            // Their range depends on the attributes: `HealthCheck::agrees_with`.
-            healthy_threshold: self.healthy_threshold.unwrap_or(default.healthy_threshold),
-            unhealthy_threshold: self.unhealthy_threshold.unwrap_or(default.unhealthy_threshold),
-        })
-    }
-
-    pub(super) fn write(check: &HealthCheck) -> HealthCheckDocument {
-        let (protocol, path, matcher) = match &check.probe {
-            Probe::Tcp => ("TCP", None, None),
-            Probe::Http { path, matcher } => ("HTTP", Some(path.clone()), Some(matcher.to_string())),
-        };
-        HealthCheckDocument {
-            protocol: Some(protocol.to_owned()),
-            port: Some(match check.port {
-                HealthCheckPort::Port(port) => PortDocument::Number(port),
-                HealthCheckPort::TrafficPort => PortDocument::Word(TRAFFIC_PORT.to_owned()),
-            }),
-            path,
-            matcher,
-            interval_seconds: Some(check.interval_seconds),
-            timeout_seconds: Some(check.timeout_seconds),
-            healthy_threshold: Some(check.healthy_threshold),
-            unhealthy_threshold: Some(check.unhealthy_threshold),
-        }
-    }
-}
-
-const TRAFFIC_PORT: &str = "traffic-port";
-
-fn read_probe(protocol: &str, path: Option<String>, matcher: Option<String>) -> Result<Probe, ModelError> {
-    match protocol {
-        "TCP" => {
-            for (key, given) in [("path", path.is_some()), ("matcher", matcher.is_some())] {
-                if given {
-                    let message = format!("a {key} is for the protocol HTTP, and this check is TCP");
-                    return Err(ModelError::invalid(message).under(key));
-                }
-            }
-            Ok(Probe::Tcp)
-        }
-        "HTTP" => {
-            let path = path.unwrap_or_else(|| "/".to_owned());
-            // The path is written into a request line: a space or a line break would end it.
-            let visible = path.bytes().all(|byte| byte.is_ascii_graphic());
-            if !PATH_LENGTH.contains(&path.len()) || !path.starts_with('/') || !visible {
-                return Err(ModelError::invalid(format!(
-                    "'{path}' must start with '/' and be 1 to 1024 visible ASCII characters"
-                ))
-                .under("path"));
-            }
-            let matcher = match matcher {
-                None => Matcher::default(),
-                Some(text) => Matcher::parse(&text).ok_or_else(|| {
-                    ModelError::invalid(format!(
-                        "'{text}' must be codes from 200 to 399, or ranges of them, such as '200,301-302'"
-                    ))
-                    .under("matcher")
-                })?,
-            };
-            Ok(Probe::Http { path, matcher })
-        }
-        "HTTPS" => Err(ModelError::new(
-            ErrorCode::UnsupportedProtocol,
-            "health checks over HTTPS are not there yet; use 'TCP' or 'HTTP'",
-        )
-        .under("protocol")),
-        other => Err(ModelError::invalid(format!("'{other}' must be one of [TCP, HTTP]")).under("protocol")),
-    }
-}
-
-fn read_port(port: PortDocument) -> Result<HealthCheckPort, ModelError> {
-    let seen = match port {
-        PortDocument::Word(word) if word == TRAFFIC_PORT => return Ok(HealthCheckPort::TrafficPort),
-        PortDocument::Number(port) if port > 0 => return Ok(HealthCheckPort::Port(port)),
-        PortDocument::Word(word) => word,
-        PortDocument::Number(number) => number.to_string(),
-    };
-    let message = format!("'{seen}' must be a port from 1 to 65535 or 'traffic-port'");
-    Err(ModelError::invalid(message).under("port"))
-}
-
-fn within(key: &str, value: u32, range: &RangeInclusive<u32>) -> Result<u32, ModelError> {
-    if range.contains(&value) {
-        return Ok(value);
-    }
-    let (min, max) = (range.start(), range.end());
-    let message = format!("'{key}' value '{value}' must be between '{min}-{max}' inclusive");
-    Err(ModelError::invalid(message).under(key))
-}
-
-impl fmt::Display for Matcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, range) in self.0.iter().enumerate() {
-            if position > 0 {
-                f.write_str(",")?;
-            }
-            write!(f, "{}", range.start())?;
-            if range.end() > range.start() {
-                write!(f, "-{}", range.end())?;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Display for HealthCheckPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HealthCheckPort::Port(port) => write!(f, "{port}"),
-            HealthCheckPort::TrafficPort => f.write_str(TRAFFIC_PORT),
+            HealthCheckPort::TrafficPort => f.write_str(HealthCheckPort::TRAFFIC_PORT),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::pairs;
+    use super::super::registry::ObjectKind;
+    use super::*;
+
+    fn attributes(given: &[(&str, &str)]) -> AttributeSet {
+        AttributeSet::new(ObjectKind::TargetGroup).modified(&pairs(given)).expect("allowed")
+    }
+
+    #[test]
+    fn h1_the_defaults_are_those_of_the_rule() {
+        let settings = HealthCheck::default().settings(&attributes(&[]));
+        assert_eq!(
+            settings,
+            HealthCheckSettings {
+                probe: Probe::Tcp,
+                port: 80,
+                interval: Duration::from_secs(10),
+                timeout: Duration::from_secs(5),
+                healthy_threshold: 5,
+                unhealthy_threshold: 2,
+            }
+        );
+        assert_eq!(settings.detection_time(), Duration::from_secs(20), "H-7");
+    }
+
+    #[test]
+    fn h1_the_traffic_port_is_that_of_geneve() {
+        assert_eq!(HealthCheckPort::TrafficPort.number(), 6081);
+    }
+
+    #[test]
+    fn h2_milliseconds_take_the_place_of_seconds_each_for_itself() {
+        let check = HealthCheck { unhealthy_threshold: 3, ..HealthCheck::default() };
+        let both = attributes(&[
+            ("flowgate.health_check.interval_ms", "50"),
+            ("flowgate.health_check.timeout_ms", "20"),
+        ]);
+        let settings = check.settings(&both);
+        assert_eq!(settings.interval, Duration::from_millis(50));
+        assert_eq!(settings.timeout, Duration::from_millis(20));
+        assert_eq!(settings.detection_time(), Duration::from_millis(150), "H-7");
+        let timeout_alone = check.settings(&attributes(&[("flowgate.health_check.timeout_ms", "20")]));
+        assert_eq!(timeout_alone.interval, Duration::from_secs(10));
+        assert_eq!(timeout_alone.timeout, Duration::from_millis(20));
+    }
+
+    #[test]
+    fn h1_h2_the_timeout_is_not_above_the_interval_in_whatever_unit() {
+        let refusal = |check: &HealthCheck, given: &[(&str, &str)]| {
+            check.agrees_with(&attributes(given)).expect_err("too long").message
+        };
+        let check = HealthCheck { interval_seconds: 5, timeout_seconds: 6, ..HealthCheck::default() };
+        assert_eq!(
+            refusal(&check, &[]),
+            "Health check timeout '6' must be smaller than or equal to the interval '5'"
+        );
+        assert_eq!(
+            refusal(&HealthCheck::default(), &[("flowgate.health_check.interval_ms", "4999")]),
+            "Health check timeout '5000 ms' must be smaller than or equal to the interval '4999 ms'"
+        );
+        let equal = HealthCheck { interval_seconds: 5, ..HealthCheck::default() };
+        assert_eq!(equal.agrees_with(&attributes(&[])), Ok(()));
+    }
+
+    #[test]
+    fn h1_h2_thresholds_are_2_to_10_and_1_only_with_a_check_in_milliseconds() {
+        let seconds = attributes(&[]);
+        let interval = attributes(&[
+            ("flowgate.health_check.interval_ms", "100"),
+            ("flowgate.health_check.timeout_ms", "100"),
+        ]);
+        let timeout_alone = attributes(&[("flowgate.health_check.timeout_ms", "100")]);
+        for threshold in 0..=12 {
+            let healthy = HealthCheck { healthy_threshold: threshold, ..HealthCheck::default() };
+            let unhealthy = HealthCheck { unhealthy_threshold: threshold, ..HealthCheck::default() };
+            for check in [healthy, unhealthy] {
+                let allowed = (2..=10).contains(&threshold);
+                assert_eq!(check.agrees_with(&seconds).is_ok(), allowed, "{threshold}");
+                let allowed = (1..=10).contains(&threshold);
+                assert_eq!(check.agrees_with(&interval).is_ok(), allowed, "{threshold}");
+                assert_eq!(check.agrees_with(&timeout_alone).is_ok(), allowed, "{threshold}");
+            }
+        }
+        let one = HealthCheck { unhealthy_threshold: 1, ..HealthCheck::default() };
+        let error = one.agrees_with(&seconds).expect_err("needs H-2");
+        assert_eq!(error.path.as_deref(), Some("health_check"));
+        assert_eq!(
+            error.message,
+            "'unhealthy_threshold' value '1' must be between '2-10' inclusive; \
+             1 needs flowgate.health_check.interval_ms or .timeout_ms"
+        );
     }
 }

@@ -12,9 +12,14 @@ mod attributes;
 mod change;
 mod document;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod health_check;
+mod matcher;
 mod name;
 mod objects;
+#[cfg(test)]
+mod properties;
 pub mod registry;
 mod settings;
 
@@ -22,7 +27,8 @@ pub use attributes::AttributeSet;
 pub use change::{Change, MAX_TARGETS, MAX_TARGETS_PER_GROUP, Outcome, TargetChange, TargetDescription};
 pub use document::objects_schema;
 pub use error::{ErrorCode, ModelError};
-pub use health_check::{HealthCheck, HealthCheckPort, HealthCheckSettings, Matcher, Probe};
+pub use health_check::{HealthCheck, HealthCheckPort, HealthCheckSettings, Probe};
+pub use matcher::Matcher;
 pub use name::{Name, ObjectId, Zone};
 pub use objects::{
     Drain, IpAddressType, Listener, LoadBalancer, Registration, State, Target, TargetGroup, Weight,

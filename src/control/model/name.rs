@@ -13,17 +13,20 @@ const ARN_PREFIX: &str = "arn:aws:elasticloadbalancing:xx-local-1:000000000000:"
 /// The name of a load balancer or target group: 1–32 of `[A-Za-z0-9-]` (O-2).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(#[schemars(regex(pattern = r"^[A-Za-z0-9-]{1,32}$"))] String);
+#[schemars(extend("pattern" = r"^[A-Za-z0-9-]{1,32}$"))]
+pub struct Name(String);
 
 /// The name of a zone: 1–64 of `[A-Za-z0-9._-]`, and not `all`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct Zone(#[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,64}$"))] String);
+#[schemars(extend("pattern" = r"^[A-Za-z0-9._-]{1,64}$"), extend("not" = serde_json::json!({ "const": "all" })))]
+pub struct Zone(String);
 
 /// The part of an ARN that makes it unique: 64 bits, written as 16 hexadecimal digits (O-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct ObjectId(#[schemars(with = "String", regex(pattern = r"^[0-9a-f]{16}$"))] u64);
+#[schemars(extend("pattern" = r"^[0-9a-f]{16}$"))]
+pub struct ObjectId(u64);
 
 impl Name {
     /// The name as text.

@@ -107,7 +107,8 @@ pub enum IpAddressType {
 /// A target's weight: 1–1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "u16", into = "u16")]
-pub struct Weight(#[schemars(range(min = 1, max = 1000))] u16);
+#[schemars(extend("minimum" = 1, "maximum" = 1000))]
+pub struct Weight(u16);
 
 /// A drain under way.
 #[derive(Clone, Debug, PartialEq, Eq)]

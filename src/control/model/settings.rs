@@ -157,3 +157,124 @@ pub(super) fn stickiness(target_group: &AttributeSet) -> Stickiness {
 fn seconds(attributes: &AttributeSet, attribute: &'static attribute::Attribute) -> Duration {
     Duration::from_secs(attributes.number(attribute))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::pairs;
+    use super::super::registry::ObjectKind;
+    use super::*;
+
+    fn set(kind: ObjectKind, given: &[(&str, &str)]) -> AttributeSet {
+        AttributeSet::stored(kind, &pairs(given)).expect("known keys and values")
+    }
+
+    fn group(given: &[(&str, &str)]) -> TargetGroupSettings {
+        TargetGroupSettings::read(&set(ObjectKind::TargetGroup, given), &HealthCheck::default())
+    }
+
+    fn listener(given: &[(&str, &str)], group: &[(&str, &str)]) -> ListenerSettings {
+        let group = set(ObjectKind::TargetGroup, group);
+        ListenerSettings::read(&set(ObjectKind::Listener, given), &group)
+    }
+
+    #[test]
+    fn a1_to_a10_where_nothing_was_given_the_defaults_hold() {
+        let group = group(&[]);
+        assert_eq!(group.deregistration_delay, Duration::from_secs(300));
+        assert_eq!(group.stickiness, Stickiness::FiveTuple);
+        assert_eq!(group.failover, Failover::NoRebalance);
+        assert!(!group.reset_on_unhealthy && !group.reset_on_deregistration);
+        let listener = listener(&[], &[]);
+        assert_eq!(listener.tcp_idle_timeout, Duration::from_secs(350));
+        assert_eq!(listener.udp_idle_timeout, Duration::from_secs(120));
+        assert_eq!(listener.tcp_closed_timeout, Duration::from_secs(10));
+        assert_eq!(listener.tcp_half_open_timeout, Duration::from_secs(60));
+        assert!(!listener.reset_on_idle_timeout && !listener.resets_unknown_flows());
+        assert!(listener.syn_reselect, "F-14 is on by default");
+        let balancer = LoadBalancerSettings::read(&set(ObjectKind::LoadBalancer, &[]));
+        assert!(!balancer.cross_zone && !balancer.deletion_protection);
+    }
+
+    #[test]
+    fn every_key_reaches_the_setting_that_bears_its_name() {
+        let set_group = group(&[
+            ("deregistration_delay.timeout_seconds", "0"),
+            ("send_tcp_reset.on_unhealthy.enabled", "true"),
+        ]);
+        assert_eq!(set_group.deregistration_delay, Duration::ZERO);
+        assert!(set_group.reset_on_unhealthy && !set_group.reset_on_deregistration);
+        assert!(group(&[("send_tcp_reset.on_deregistration.enabled", "true")]).reset_on_deregistration);
+        let set_listener = listener(
+            &[
+                ("tcp.idle_timeout.seconds", "61"),
+                ("udp.idle_timeout.seconds", "62"),
+                ("flowgate.tcp.closed_timeout_seconds", "63"),
+                ("flowgate.tcp.half_open_timeout_seconds", "64"),
+                ("flowgate.tcp.syn_reselect", "false"),
+            ],
+            &[],
+        );
+        assert_eq!(set_listener.tcp_idle_timeout, Duration::from_secs(61));
+        assert_eq!(set_listener.udp_idle_timeout, Duration::from_secs(62));
+        assert_eq!(set_listener.tcp_closed_timeout, Duration::from_secs(63));
+        assert_eq!(set_listener.tcp_half_open_timeout, Duration::from_secs(64));
+        assert!(!set_listener.syn_reselect);
+        let both = [("load_balancing.cross_zone.enabled", "true"), ("deletion_protection.enabled", "true")];
+        for (position, one) in both.into_iter().enumerate() {
+            let balancer = LoadBalancerSettings::read(&set(ObjectKind::LoadBalancer, &[one]));
+            assert_eq!(balancer.cross_zone, position == 0);
+            assert_eq!(balancer.deletion_protection, position == 1);
+        }
+    }
+
+    #[test]
+    fn a2_a3_the_type_of_stickiness_counts_only_while_it_is_enabled() {
+        let kinds = [
+            ("source_ip_dest_ip_proto", Stickiness::ThreeTuple),
+            ("source_ip_dest_ip", Stickiness::TwoTuple),
+        ];
+        for (word, expected) in kinds {
+            let off = [("stickiness.type", word)];
+            assert_eq!(group(&off).stickiness, Stickiness::FiveTuple);
+            let on = [("stickiness.enabled", "true"), ("stickiness.type", word)];
+            assert_eq!(group(&on).stickiness, expected);
+        }
+    }
+
+    #[test]
+    fn a5_where_a_stored_group_holds_both_rebalance_and_stickiness_win_over_the_resets() {
+        let rivals = [
+            &[
+                ("target_failover.on_unhealthy", "rebalance"),
+                ("target_failover.on_deregistration", "rebalance"),
+            ][..],
+            &[("stickiness.enabled", "true")],
+        ];
+        let resets = [
+            ("send_tcp_reset.on_unhealthy.enabled", "true"),
+            ("send_tcp_reset.on_deregistration.enabled", "true"),
+        ];
+        for rival in rivals {
+            let group = group(&[rival, &resets[..]].concat());
+            assert!(!group.reset_on_unhealthy && !group.reset_on_deregistration, "{rival:?}");
+        }
+    }
+
+    #[test]
+    fn a6_and_f8_either_of_two_keys_resets_unknown_flows() {
+        assert!(listener(&[("send_tcp_reset.on_idle_timeout.enabled", "true")], &[]).resets_unknown_flows());
+        let unknown_alone = listener(&[("flowgate.tcp.unknown_flow", "reset")], &[]);
+        assert!(unknown_alone.resets_unknown_flows());
+        assert!(!unknown_alone.reset_on_idle_timeout, "an expired flow is not an unknown one");
+    }
+
+    #[test]
+    fn a7_sticky_flows_idle_out_after_350_s_whatever_was_set_before() {
+        let longer = [("tcp.idle_timeout.seconds", "600")];
+        assert_eq!(listener(&longer, &[]).tcp_idle_timeout, Duration::from_secs(600));
+        for word in ["source_ip_dest_ip_proto", "source_ip_dest_ip"] {
+            let sticky = [("stickiness.enabled", "true"), ("stickiness.type", word)];
+            assert_eq!(listener(&longer, &sticky).tcp_idle_timeout, Duration::from_secs(350));
+        }
+    }
+}

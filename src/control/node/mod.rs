@@ -9,6 +9,8 @@
 mod checks;
 mod error;
 mod sections;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ use super::model::Zone;
 
 /// A node's configuration, checked.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 #[schemars(title = "Flowgate node")]
 pub struct NodeConfig {
     /// The zone that this node is in. Without one it gives flows to the targets of every zone.

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::values::{Device, EndpointKind, InterfaceAddress, MacAddress, WireId};
 use crate::control::model::Name;
 
 /// `[socket]`: where the daemon listens for the command line.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Socket {
     /// The Unix socket's path.
     #[serde(default = "Socket::default_path")]
@@ -24,7 +24,7 @@ pub struct Socket {
 
 /// `[eal]`: DPDK's environment.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Eal {
     /// Whether packet memory is in huge pages.
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct Eal {
 }
 
 /// Whether packet memory is in huge pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {
     /// If the machine has any to spare.
@@ -56,7 +56,7 @@ pub enum HugePages {
 
 /// `[workers]`: the cores that forward.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Workers {
     /// One worker on each of these cores.
     pub cores: Vec<u16>,
@@ -77,7 +77,7 @@ pub struct Workers {
 }
 
 /// What a worker without packets does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerIdle {
     /// Polls on: the least delay, a whole core.
@@ -89,7 +89,7 @@ pub enum WorkerIdle {
 
 /// `[[ports]]`: a port that DPDK opens. `PortId` is its position in the list.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Port {
     /// What the rest of this file calls it.
     pub name: Name,
@@ -111,7 +111,7 @@ pub struct Port {
 
 /// `[underlay]`: the network that the targets are on.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Underlay {
     /// The port that leads there.
     pub port: Name,
@@ -126,7 +126,7 @@ pub struct Underlay {
 
 /// `[[neighbours]]`: a neighbour on the underlay that is not asked for by ARP.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Neighbour {
     /// Its IPv4 address.
     pub address: Ipv4Addr,
@@ -137,7 +137,7 @@ pub struct Neighbour {
 /// `[[endpoints]]`: where client traffic enters and leaves (O-4). `EndpointId` is its position in
 /// the list.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Endpoint {
     /// What people call it.
     pub name: Name,
@@ -156,7 +156,7 @@ pub struct Endpoint {
 
 /// `[log]`: what the daemon says of itself, on standard error.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Log {
     /// The least severe level that is written.
     #[serde(default)]
@@ -167,7 +167,7 @@ pub struct Log {
 }
 
 /// A log level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// What did not work.
@@ -184,7 +184,7 @@ pub enum LogLevel {
 }
 
 /// How a log line looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.

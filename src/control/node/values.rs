@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A link-layer address, such as `02:00:00:00:00:01`: of one station, so neither multicast nor
 /// all zero.
@@ -334,6 +334,12 @@ impl<'de> Deserialize<'de> for WireId {
         }
 
         deserializer.deserialize_any(Id)
+    }
+}
+
+impl Serialize for WireId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

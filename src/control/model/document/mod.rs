@@ -1,0 +1,248 @@
+//! The objects document: what an operator writes to seed a node, and what the node stores. One
+//! shape serves both; a stored document also has the generation, the ids and the drains under way.
+//!
+//! Reading goes through serde (shape, types, unknown keys) and then through the same rules as a
+//! change. Every refusal names its path in the document.
+
+mod attributes;
+mod convert;
+mod health_check;
+#[cfg(test)]
+mod tests;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use self::attributes::AttributeEntries;
+use self::health_check::HealthCheckDocument;
+use super::error::{ErrorCode, ModelError};
+use super::name::{Name, ObjectId, Zone};
+use super::objects::{IpAddressType, State, Weight};
+use crate::control::fault_path;
+
+/// The version of the document that this program reads and writes.
+const VERSION: u64 = 1;
+
+/// The objects of a Flowgate node: load balancers, listeners, target groups and targets.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[schemars(title = "Flowgate objects")]
+pub(super) struct ObjectsDocument {
+    /// The version of this format.
+    #[schemars(extend("const" = VERSION))]
+    version: u64,
+    /// How many changes made this state; written by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    generation: Option<u64>,
+    /// The load balancers (gateways), each with its one listener.
+    #[serde(default)]
+    load_balancers: Vec<LoadBalancerDocument>,
+    /// The target groups, each used by at most one load balancer.
+    #[serde(default)]
+    target_groups: Vec<TargetGroupDocument>,
+}
+
+/// A load balancer.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[schemars(rename = "LoadBalancer")]
+struct LoadBalancerDocument {
+    /// 1 to 32 letters, digits and hyphens.
+    name: Name,
+    /// The last part of its ARN; made up from the name where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<ObjectId>,
+    /// `ipv4` (the default) or `dualstack`, which lets IPv6 through too.
+    #[serde(default)]
+    ip_address_type: IpAddressType,
+    /// The zones that it serves; every zone where it is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    zones: Vec<Zone>,
+    /// Attributes other than their defaults.
+    #[serde(default, skip_serializing_if = "AttributeEntries::is_empty")]
+    #[schemars(schema_with = "attributes::load_balancer_attributes")]
+    attributes: AttributeEntries,
+    /// Where its flows go.
+    listener: ListenerDocument,
+}
+
+/// A load balancer's listener.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[schemars(rename = "Listener")]
+struct ListenerDocument {
+    /// The last part of its ARN; made up from the load balancer's name where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<ObjectId>,
+    /// The name of the target group that it forwards to.
+    target_group: Name,
+    /// Attributes other than their defaults.
+    #[serde(default, skip_serializing_if = "AttributeEntries::is_empty")]
+    #[schemars(schema_with = "attributes::listener_attributes")]
+    attributes: AttributeEntries,
+}
+
+/// A target group.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[schemars(rename = "TargetGroup")]
+struct TargetGroupDocument {
+    /// 1 to 32 letters, digits and hyphens.
+    name: Name,
+    /// The last part of its ARN; made up from the name where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<ObjectId>,
+    /// `GENEVE`, which is also the default.
+    #[serde(default = "geneve")]
+    #[schemars(extend("const" = "GENEVE"))]
+    protocol: String,
+    /// 6081, which is also the default.
+    #[serde(default = "geneve_port")]
+    #[schemars(extend("const" = super::GENEVE_PORT))]
+    port: u16,
+    /// How its targets are checked.
+    #[serde(default)]
+    health_check: HealthCheckDocument,
+    /// Attributes other than their defaults.
+    #[serde(default, skip_serializing_if = "AttributeEntries::is_empty")]
+    #[schemars(schema_with = "attributes::target_group_attributes")]
+    attributes: AttributeEntries,
+    /// Its targets.
+    #[serde(default)]
+    targets: Vec<TargetDocument>,
+}
+
+/// A target.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[schemars(rename = "Target")]
+struct TargetDocument {
+    /// Its IPv4 address.
+    address: Ipv4Addr,
+    /// The zone that it is in; every zone where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<Zone>,
+    /// Its share of new flows relative to the other targets; 1 by default.
+    #[serde(default)]
+    weight: Weight,
+    /// When its drain started, in milliseconds since 1970; written by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    draining_since_unix_ms: Option<u64>,
+}
+
+fn geneve() -> String {
+    "GENEVE".to_owned()
+}
+
+fn geneve_port() -> u16 {
+    super::GENEVE_PORT
+}
+
+/// What is held against a document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// An operator's: every rule.
+    Seed,
+    /// Our own: all but what attributes say of each other, which the typed view settles.
+    Stored,
+}
+
+impl State {
+    /// The state that an operator's document describes. Ids that it leaves out are derived from
+    /// the names, so that every node of a fleet has the same.
+    ///
+    /// # Errors
+    /// The first fault, with its path in the document, the value seen and what was expected.
+    pub fn from_document(json: &str) -> Result<State, ModelError> {
+        ObjectsDocument::parse(json)?.read(Source::Seed)
+    }
+
+    /// The state that `to_document` wrote. A contradiction between attributes is not held against
+    /// it: the typed view settles it, and the daemon starts.
+    ///
+    /// # Errors
+    /// As `from_document`; also if the generation is missing.
+    pub fn from_stored(json: &str) -> Result<State, ModelError> {
+        let document = ObjectsDocument::parse(json)?;
+        if document.generation.is_none() {
+            return Err(ModelError::invalid("the generation is missing").under("generation"));
+        }
+        document.read(Source::Stored)
+    }
+
+    /// The state as JSON, objects in the order of their names and targets in that of their
+    /// addresses: the same state is the same text.
+    #[must_use]
+    pub fn to_document(&self) -> String {
+        let document = ObjectsDocument::write(self);
+        let mut text = serde_json::to_string_pretty(&document)
+            .expect("a document of strings, numbers and lists can always be written as JSON");
+        text.push('\n');
+        text
+    }
+}
+
+/// The JSON Schema of the objects document.
+#[must_use]
+pub fn objects_schema() -> Schema {
+    schemars::schema_for!(ObjectsDocument)
+}
+
+impl ObjectsDocument {
+    fn parse(json: &str) -> Result<ObjectsDocument, ModelError> {
+        // First of all the version: what a newer format has that this one does not is no typing
+        // mistake.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u64,
+        }
+        if let Ok(Versioned { version }) = serde_json::from_str(json)
+            && version != VERSION
+        {
+            let message = format!("version {version} of the format is not known here, only {VERSION}");
+            return Err(ModelError::invalid(message).under("version"));
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let document: ObjectsDocument =
+            serde_path_to_error::deserialize(&mut deserializer).map_err(|error| ModelError {
+                code: ErrorCode::ValidationError,
+                path: fault_path::of(error.path()),
+                message: error.into_inner().to_string(),
+            })?;
+        deserializer.end().map_err(|error| ModelError::invalid(error.to_string()))?;
+        Ok(document)
+    }
+
+    fn read(self, source: Source) -> Result<State, ModelError> {
+        let mut state = State { generation: self.generation.unwrap_or(0), ..State::default() };
+        for (position, document) in self.target_groups.into_iter().enumerate() {
+            let at = format!("target_groups[{position}]");
+            let group = document.read(source).map_err(|error| error.under(&at))?;
+            let name = group.name.clone();
+            if state.target_groups.insert(name.clone(), Arc::new(group)).is_some() {
+                let message = format!("another target group is called '{name}' already");
+                let error = ModelError::new(ErrorCode::DuplicateTargetGroupName, message);
+                return Err(error.under("name").under(&at));
+            }
+            state.check_target_counts(&name).map_err(|error| error.under("targets").under(&at))?;
+        }
+        for (position, document) in self.load_balancers.into_iter().enumerate() {
+            let at = format!("load_balancers[{position}]");
+            let balancer = document.read(source, &state).map_err(|error| error.under(&at))?;
+            state.load_balancers.insert(balancer.name.clone(), Arc::new(balancer));
+        }
+        Ok(state)
+    }
+
+    fn write(state: &State) -> ObjectsDocument {
+        ObjectsDocument {
+            version: VERSION,
+            generation: Some(state.generation()),
+            load_balancers: state.load_balancers().map(LoadBalancerDocument::write).collect(),
+            target_groups: state.target_groups().map(TargetGroupDocument::write).collect(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Random changes, among them many bad ones, against a small obvious model: whatever is asked, the
+//! state stays valid, a refusal changes nothing, and what a state says survives being stored.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::fixture;
+use super::registry::{ATTRIBUTES, Values};
+use super::{Change, Registration, State, TargetDescription, Weight, Zone};
+
+/// A handful of addresses, so that changes meet; the last cannot be a target.
+fn address() -> impl Strategy<Value = Ipv4Addr> {
+    prop_oneof![
+        20 => (1..=6_u8).prop_map(|last| Ipv4Addr::new(10, 0, 0, last)),
+        1 => Just(Ipv4Addr::new(224, 0, 0, 1)),
+    ]
+}
+
+/// A key that most often is one of the table, and a value that most often suits it.
+fn attribute() -> impl Strategy<Value = (String, String)> {
+    let known = prop::sample::select(ATTRIBUTES).prop_flat_map(|attribute| {
+        let value = match attribute.values {
+            Values::Flag => prop::sample::select(vec!["true", "false"]).prop_map(str::to_owned).boxed(),
+            Values::Choice(words) => prop::sample::select(words).prop_map(str::to_owned).boxed(),
+            Values::Number { min, max } | Values::NumberOrUnset { min, max } => {
+                prop_oneof![Just(0), Just(min), Just(max), Just(max + 1), min..=max]
+                    .prop_map(|number| number.to_string())
+                    .boxed()
+            }
+        };
+        value.prop_map(|value| (attribute.key.to_owned(), value))
+    });
+    prop_oneof![40 => known, 1 => ("[a-z.]{0,12}", "[a-z0-9]{0,4}")]
+}
+
+/// The failover keys are accepted only together, which single keys would seldom be.
+fn attributes() -> impl Strategy<Value = Vec<(String, String)>> {
+    let failover = prop::sample::select(vec!["rebalance", "no_rebalance"]).prop_map(|mode| {
+        fixture::pairs(&[("target_failover.on_unhealthy", mode), ("target_failover.on_deregistration", mode)])
+    });
+    prop_oneof![4 => vec(attribute(), 0..4), 1 => failover]
+}
+
+fn description() -> impl Strategy<Value = TargetDescription> {
+    let zone = prop::option::of(prop::option::of("[ab]"));
+    (address(), zone, prop::option::of(1..=1000_u16)).prop_map(|(address, zone, weight)| {
+        let zone = zone.map(|zone| zone.map(|name| Zone::try_from(name).expect("a letter")));
+        TargetDescription { address, zone, weight: weight.map(|w| Weight::try_from(w).expect("in range")) }
+    })
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let group = || prop::sample::select(vec!["fw", "spare", "nowhere"]).prop_map(str::to_owned);
+    let balancer = || prop::sample::select(vec!["gw", "gw", "fw"]).prop_map(str::to_owned);
+    let time = || 0..4_u64;
+    prop_oneof![
+        1 => (balancer(), attributes())
+            .prop_map(|(load_balancer, attributes)| Change::ModifyLoadBalancerAttributes { load_balancer, attributes }),
+        2 => (balancer(), attributes())
+            .prop_map(|(listener, attributes)| Change::ModifyListenerAttributes { listener, attributes }),
+        6 => (group(), attributes())
+            .prop_map(|(target_group, attributes)| Change::ModifyTargetGroupAttributes { target_group, attributes }),
+        3 => (group(), vec(description(), 0..4))
+            .prop_map(|(target_group, targets)| Change::RegisterTargets { target_group, targets }),
+        3 => (group(), vec(address(), 0..4), time())
+            .prop_map(|(target_group, targets, now_unix_ms)| Change::DeregisterTargets { target_group, targets, now_unix_ms }),
+        3 => (group(), address(), time())
+            .prop_map(|(target_group, address, since_unix_ms)| Change::FinishDraining { target_group, address, since_unix_ms }),
+    ]
+}
+
+/// What is known of each target by the simplest means: `Some(time)` while it drains.
+type Registrations = BTreeMap<(String, Ipv4Addr), Option<u64>>;
+
+fn registrations(state: &State) -> Registrations {
+    let of_group = |group: &super::TargetGroup| {
+        let name = group.name.to_string();
+        let of = |(address, target): (&Ipv4Addr, &super::Target)| {
+            let since = match target.registration {
+                Registration::Registered => None,
+                Registration::Draining { since_unix_ms } => Some(since_unix_ms),
+            };
+            ((name.clone(), *address), since)
+        };
+        group.targets.iter().map(of).collect::<Vec<_>>()
+    };
+    state.target_groups().flat_map(of_group).collect()
+}
+
+/// The same change as the model understands it; it is told only of accepted ones.
+fn follow(model: &mut Registrations, change: &Change) {
+    match change {
+        Change::RegisterTargets { target_group, targets } => {
+            for target in targets {
+                model.insert((target_group.clone(), target.address), None);
+            }
+        }
+        Change::DeregisterTargets { target_group, targets, now_unix_ms } => {
+            for address in targets {
+                if let Some(since) = model.get_mut(&(target_group.clone(), *address)) {
+                    since.get_or_insert(*now_unix_ms);
+                }
+            }
+        }
+        Change::FinishDraining { target_group, address, since_unix_ms } => {
+            let key = (target_group.clone(), *address);
+            if model.get(&key) == Some(&Some(*since_unix_ms)) {
+                model.remove(&key);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The rules on a state, written out anew from the text of the semantics.
+fn assert_valid(state: &State) {
+    for group in state.target_groups() {
+        let held: BTreeMap<_, _> = group
+            .attributes
+            .describe()
+            .map(|(attribute, value)| (attribute.key, value.to_string()))
+            .collect();
+        let on = |key: &str| held[key] == "true";
+        let rebalance = held["target_failover.on_unhealthy"] == "rebalance";
+        let reset =
+            on("send_tcp_reset.on_unhealthy.enabled") || on("send_tcp_reset.on_deregistration.enabled");
+        assert_eq!(held["target_failover.on_unhealthy"], held["target_failover.on_deregistration"], "A-4");
+        assert!(!(reset && (rebalance || on("stickiness.enabled"))), "A-5: {held:?}");
+        let delay: u64 = held["deregistration_delay.timeout_seconds"].parse().expect("A-1");
+        assert!(delay <= 3600, "A-1");
+        let check = group.settings().health_check;
+        assert!(check.timeout <= check.interval, "H-1");
+        assert!(check.timeout.as_millis() >= 10, "H-2");
+        assert!(group.targets.keys().all(|address| !address.is_multicast()), "O-3");
+    }
+    for balancer in state.load_balancers() {
+        let group = state.target_group_of(balancer);
+        assert_eq!(state.load_balancer_using(&group.name), Some(balancer), "O-2");
+        let idle = state.listener_settings(balancer).tcp_idle_timeout.as_secs();
+        assert!((60..=6000).contains(&idle), "A-7");
+        let sticky = group
+            .attributes
+            .describe()
+            .any(|(attribute, value)| attribute.key == "stickiness.enabled" && value.to_string() == "true");
+        assert!(!sticky || idle == 350, "A-7");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a11_random_changes_never_make_an_invalid_state_and_a_refused_one_changes_nothing(
+        changes in vec(change(), 1..40)
+    ) {
+        let mut state = fixture::state();
+        let mut model = registrations(&state);
+        for change in &changes {
+            let before = state.to_document();
+            match state.apply(change) {
+                Err(_) => prop_assert_eq!(state.to_document(), before),
+                Ok((next, outcome)) => {
+                    prop_assert_eq!(state.to_document(), before, "the old state was touched");
+                    assert_valid(&next);
+                    follow(&mut model, change);
+                    prop_assert_eq!(&registrations(&next), &model);
+                    let step = u64::from(outcome.is_change());
+                    prop_assert_eq!(next.generation(), state.generation() + step);
+                    let stored = State::from_stored(&next.to_document());
+                    prop_assert_eq!(stored.as_ref(), Ok(&next));
+                    // Nothing is a change that the same change would make again, but for time.
+                    let (again, outcome) = next.apply(change).expect("it was accepted just now");
+                    prop_assert!(!outcome.is_change(), "{:?}", change);
+                    prop_assert_eq!(&again, &next);
+                    state = next;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The state directory: what an operator made survives a restart, and a power cut.
+//!
+//! It holds the objects (`objects.json`), the hash seed where the configuration has none
+//! (`hash-seed`) and a lock, so that two daemons never write to it. The daemon opens it before EAL
+//! starts, and saves each accepted change before it answers. A file that cannot be read as a whole
+//! is refused in one sentence; the daemon never starts with half a state.
+
+#![forbid(unsafe_code)]
+
+mod atomic_file;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::model::{ModelError, State};
+use super::node::{HashSeed, NodeConfig};
+
+const OBJECTS: &str = "objects.json";
+const HASH_SEED: &str = "hash-seed";
+const LOCK: &str = "lock";
+
+/// The permissions of files that hold no secret.
+const SHARED: u32 = 0o640;
+/// The permissions of the hash seed.
+const SECRET: u32 = 0o600;
+const FOLDER: u32 = 0o750;
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another daemon has it.
+    #[error("{}: another daemon{holder} uses this state directory; stop it, or give this one a directory of its own", directory.display())]
+    InUse {
+        /// The state directory.
+        directory: PathBuf,
+        /// ` (process N)`, if it is known.
+        holder: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The stored objects are not what this program writes.
+    #[error("{}: {fault}; the daemon does not start with part of a state: restore this file, or move it away to start from the seed again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: ModelError,
+    },
+    /// The operator's objects document was refused.
+    #[error("{}: {fault}", path.display())]
+    Seed {
+        /// The document.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: ModelError,
+    },
+    /// A file that should hold a hash seed does not.
+    #[error("{}: {fault}", path.display())]
+    HashSeed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: String,
+    },
+}
+
+/// The state directory, locked for as long as this lives.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    /// The lock goes with the descriptor, also when the process is killed.
+    _lock: File,
+}
+
+impl Store {
+    /// Takes the directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// `InUse` if another daemon has it; `Io` if it cannot be made or written to.
+    pub fn open(directory: &Path) -> Result<Store, StoreError> {
+        atomic_file::make_folder(directory, FOLDER)
+            .map_err(io_error("make the state directory", directory))?;
+        let path = directory.join(LOCK);
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(SHARED)
+            .open(&path)
+            .map_err(io_error("open the lock", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = holder(&mut lock);
+                return Err(StoreError::InUse { directory: directory.to_owned(), holder });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(io_error("lock the state directory", &path)(source));
+            }
+        }
+        // Whose lock it is, for the sentence above.
+        lock.set_len(0)
+            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .map_err(io_error("write to the lock", &path))?;
+        Ok(Store { directory: directory.to_owned(), _lock: lock })
+    }
+
+    /// The stored state or, where none is stored yet, the seed's. The seed is not stored by this:
+    /// the daemon saves it once everything else about its start was found in order, so that a
+    /// start that was refused leaves nothing behind.
+    ///
+    /// # Errors
+    /// As `read_state`.
+    pub fn load(&self, seed: Option<&Path>) -> Result<State, StoreError> {
+        read_state(&self.directory, seed)
+    }
+
+    /// Stores `state`; when this returns, it survives a power cut.
+    ///
+    /// # Errors
+    /// `Io`. What was stored before is still there, or (if it was the folder that could not be made
+    /// durable) `state` is: the caller keeps to its old state, and the next save decides.
+    pub fn save(&self, state: &State) -> Result<(), StoreError> {
+        self.replace(OBJECTS, SHARED, state.to_document().as_bytes())
+    }
+
+    /// The secret that flows are spread under: from the configuration, from the file that it
+    /// names, or from the state directory, where one is made at the first start.
+    ///
+    /// # Errors
+    /// `Io`, or `HashSeed` if a file holds something else.
+    pub fn hash_seed(&self, config: &NodeConfig) -> Result<HashSeed, StoreError> {
+        if let Some(seed) = &config.hash_seed {
+            return Ok(seed.clone());
+        }
+        if let Some(path) = &config.hash_seed_file {
+            let text = fs::read_to_string(path).map_err(io_error("read the hash seed", path))?;
+            return parse_hash_seed(path, &text);
+        }
+        let path = self.directory.join(HASH_SEED);
+        match read_if_there(&path).map_err(io_error("read the hash seed", &path))? {
+            Some(text) => parse_hash_seed(&path, &text),
+            None => {
+                let source = Path::new("/dev/urandom");
+                let mut seed = [0; 32];
+                File::open(source)
+                    .and_then(|mut random| random.read_exact(&mut seed))
+                    .map_err(io_error("read random bytes", source))?;
+                let text: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
+                self.replace(HASH_SEED, SECRET, format!("{text}\n").as_bytes())?;
+                Ok(HashSeed(seed))
+            }
+        }
+    }
+
+    fn replace(&self, name: &str, mode: u32, text: &[u8]) -> Result<(), StoreError> {
+        atomic_file::replace(&self.directory, name, mode, text, |_| Ok(()))
+            .map_err(io_error("replace it", &self.directory.join(name)))
+    }
+}
+
+/// The state that a daemon would start with: the one stored in `directory` or, where there is none,
+/// the one that the document `seed` describes or, where no seed is given either, the empty one.
+/// Takes no lock and makes nothing: `flowgated --check` asks this too.
+///
+/// # Errors
+/// `Damaged` or `Seed` if the document is refused, `Io` if it cannot be read.
+pub fn read_state(directory: &Path, seed: Option<&Path>) -> Result<State, StoreError> {
+    let path = directory.join(OBJECTS);
+    if let Some(text) = read_if_there(&path).map_err(io_error("read the objects", &path))? {
+        return State::from_stored(&text).map_err(|fault| StoreError::Damaged { path, fault });
+    }
+    let Some(seed) = seed else { return Ok(State::default()) };
+    let text = fs::read_to_string(seed).map_err(io_error("read the objects", seed))?;
+    State::from_document(&text).map_err(|fault| StoreError::Seed { path: seed.to_owned(), fault })
+}
+
+fn parse_hash_seed(path: &Path, text: &str) -> Result<HashSeed, StoreError> {
+    text.trim_end().parse().map_err(|fault| StoreError::HashSeed { path: path.to_owned(), fault })
+}
+
+fn read_if_there(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Who has the lock, as far as the lock file tells: it may just be being written.
+fn holder(lock: &mut File) -> String {
+    let mut text = String::new();
+    match lock.read_to_string(&mut text) {
+        Ok(_) if text.trim_end().parse::<u32>().is_ok() => format!(" (process {})", text.trim_end()),
+        _ => String::new(),
+    }
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { action, path, source }
+}

@@ -1,0 +1,194 @@
+//! What is found after a restart, and whom the state directory is refused to.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::control::model::Change;
+
+const SEED: &str = r#"{ "version": 1, "target_groups": [ { "name": "fw" } ] }"#;
+
+const NODE: &str = r#"
+workers.cores = [1]
+underlay = { port = "t", address = "192.0.2.1/24" }
+ports = [ { name = "t", device = "net_null0" }, { name = "l", device = "net_null1" }, { name = "r", device = "net_null2" } ]
+endpoints = [ { name = "e", id = 1, kind = "wire", ports = ["l", "r"], load_balancer = "gw" } ]
+"#;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn node(line: &str) -> NodeConfig {
+    NodeConfig::parse(&format!("{line}\n{NODE}")).expect("good")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}
+
+/// A state that no document is the seed of: one change ahead of `SEED`.
+fn changed() -> State {
+    let change = Change::ModifyTargetGroupAttributes {
+        target_group: "fw".to_owned(),
+        attributes: vec![("deregistration_delay.timeout_seconds".to_owned(), "7".to_owned())],
+    };
+    State::from_document(SEED).expect("valid").apply(&change).expect("accepted").0
+}
+
+#[test]
+fn what_was_saved_is_found_again_and_the_seed_is_not_asked() {
+    let folder = folder();
+    let seed = folder.path().join("seed.json");
+    fs::write(&seed, SEED).expect("written");
+    let directory = folder.path().join("state");
+    let store = Store::open(&directory).expect("free");
+    let seeded = store.load(Some(&seed)).expect("the seed's");
+    assert_eq!(seeded, State::from_document(SEED).expect("valid"));
+    assert!(!directory.join(OBJECTS).exists(), "a start that may yet be refused leaves nothing");
+    store.save(&changed()).expect("saved");
+    drop(store);
+    let store = Store::open(&directory).expect("free again");
+    fs::write(&seed, "not even JSON").expect("written");
+    assert_eq!(store.load(Some(&seed)).expect("the stored one"), changed());
+    store.save(&seeded).expect("saved");
+    assert_eq!(store.load(None).expect("the last one"), seeded);
+}
+
+#[test]
+fn without_a_stored_state_and_a_seed_there_are_no_objects() {
+    let folder = folder();
+    let absent = folder.path().join("absent");
+    assert_eq!(read_state(&absent, None).expect("empty"), State::default());
+    assert!(!absent.exists(), "asking makes nothing");
+}
+
+#[test]
+fn a_second_daemon_is_told_which_process_has_the_directory() {
+    let folder = folder();
+    let first = Store::open(folder.path()).expect("free");
+    let told = Store::open(folder.path()).expect_err("taken").to_string();
+    assert_eq!(
+        told,
+        format!(
+            "{}: another daemon (process {}) uses this state directory; stop it, or give this one a directory of its own",
+            folder.path().display(),
+            std::process::id()
+        )
+    );
+    drop(first);
+    Store::open(folder.path()).expect("free again");
+}
+
+#[test]
+fn a_lock_file_that_a_killed_daemon_left_behind_is_no_lock() {
+    let folder = folder();
+    fs::write(folder.path().join(LOCK), "4194304\n and more than any process id has").expect("written");
+    Store::open(folder.path()).expect("nobody holds it");
+    let text = fs::read_to_string(folder.path().join(LOCK)).expect("the lock");
+    assert_eq!(text, format!("{}\n", std::process::id()));
+}
+
+#[test]
+fn a_damaged_state_is_refused_as_a_whole_and_the_seed_does_not_take_its_place() {
+    let folder = folder();
+    let store = Store::open(folder.path()).expect("free");
+    store.save(&changed()).expect("saved");
+    let path = folder.path().join(OBJECTS);
+    let whole = fs::read_to_string(&path).expect("saved");
+    let seed = folder.path().join("seed.json");
+    fs::write(&seed, SEED).expect("written");
+    // Cut anywhere, as by a disk that lost its end: the last line break alone may be missing.
+    for length in 0..whole.len() - 1 {
+        fs::write(&path, &whole[..length]).expect("written");
+        let error = store.load(Some(&seed)).expect_err("cut");
+        assert!(matches!(error, StoreError::Damaged { .. }), "cut to {length}: {error}");
+    }
+    fs::write(&path, whole.replace("\"version\": 1", "\"version\": 2")).expect("written");
+    assert_eq!(
+        store.load(Some(&seed)).expect_err("newer").to_string(),
+        format!(
+            "{}: version: version 2 of the format is not known here, only 1; the daemon does not start with part \
+             of a state: restore this file, or move it away to start from the seed again",
+            path.display()
+        )
+    );
+    fs::write(&path, [0xff, 0xfe]).expect("written");
+    let error = store.load(Some(&seed)).expect_err("no text");
+    assert!(error.to_string().starts_with(&format!("{}: cannot read", path.display())), "{error}");
+}
+
+#[test]
+fn a_seed_that_is_refused_is_told_with_file_and_path() {
+    let folder = folder();
+    let seed = folder.path().join("seed.json");
+    let told = || read_state(folder.path(), Some(&seed)).expect_err("refused").to_string();
+    let name = seed.display();
+    assert_eq!(told(), format!("{name}: cannot read the objects: No such file or directory (os error 2)"));
+    fs::write(&seed, SEED.replace("fw", "f w")).expect("written");
+    let expected = format!("{name}: target_groups[0].name: the name 'f w' must be 1 to 32 letters");
+    assert!(told().starts_with(&expected), "{}", told());
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_told_and_the_old_one_stays() {
+    let folder = folder();
+    let store = Store::open(folder.path()).expect("free");
+    store.save(&changed()).expect("saved");
+    // A folder where the new file would be: not even root can write to it.
+    fs::create_dir(folder.path().join("objects.json.new")).expect("made");
+    let error = store.save(&State::default()).expect_err("in the way").to_string();
+    let path = folder.path().join(OBJECTS);
+    assert!(error.starts_with(&format!("{}: cannot replace it: ", path.display())), "{error}");
+    assert_eq!(store.load(None).expect("whole"), changed());
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("written");
+    let error = Store::open(&file.join("state")).expect_err("a file is in the way").to_string();
+    assert!(error.contains("cannot make the state directory"), "{error}");
+}
+
+#[test]
+fn f4_a_hash_seed_is_made_once_for_its_owner_alone() {
+    let (folder, other) = (folder(), folder());
+    let store = Store::open(folder.path()).expect("free");
+    let made = store.hash_seed(&node("")).expect("made");
+    assert!(store.hash_seed(&node("")).expect("read") == made, "a restart changes no flow's target");
+    assert_eq!(mode(&folder.path().join(HASH_SEED)), 0o600);
+    let elsewhere = Store::open(other.path()).expect("free").hash_seed(&node("")).expect("made");
+    assert!(elsewhere != made, "another node makes another");
+}
+
+#[test]
+fn f4_a_hash_seed_that_is_configured_is_the_one_used() {
+    let folder = folder();
+    let store = Store::open(folder.path()).expect("free");
+    let digits = "0123456789abcdef".repeat(4);
+    let given = store.hash_seed(&node(&format!("hash_seed = \"{digits}\""))).expect("given");
+    let file = folder.path().join("shared-seed");
+    fs::write(&file, format!("{digits}\n")).expect("written");
+    let from_file = || store.hash_seed(&node(&format!("hash_seed_file = \"{}\"", file.display())));
+    assert!(from_file().expect("read") == given);
+    assert_eq!(given.0[..8], [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]);
+    assert!(!folder.path().join(HASH_SEED).exists(), "none is made where one is given");
+    fs::write(&file, "0123").expect("written");
+    assert_eq!(
+        from_file().expect_err("too short").to_string(),
+        format!("{}: it has 4 characters and must be 64 hexadecimal digits", file.display())
+    );
+}
+
+#[test]
+fn files_of_the_state_are_not_for_everybody() {
+    let folder = folder();
+    let directory = folder.path().join("a/state");
+    let store = Store::open(&directory).expect("made with what is above it");
+    store.save(&changed()).expect("saved");
+    // The umask may take more away.
+    assert_eq!(mode(&directory) & !0o750, 0);
+    assert_eq!(mode(&directory.join(OBJECTS)) & !0o640, 0);
+    assert_eq!(mode(&directory.join(LOCK)) & !0o640, 0);
+}
