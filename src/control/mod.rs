@@ -1,11 +1,15 @@
 //! The control core: objects, health, drain clocks, the socket.
 #![forbid(unsafe_code)]
 
+pub mod compile;
+pub mod core;
 pub mod drain;
 pub mod events;
 mod fault_path;
 pub mod health;
 pub mod model;
 pub mod node;
+pub mod slots;
 pub mod socket;
 pub mod store;
+pub mod workers;

@@ -44,13 +44,22 @@ pub fn allowed_cpus() -> io::Result<Vec<u16>> {
 /// # Errors
 /// See [`AffinityError`].
 pub fn pin_to(cpu: u16) -> Result<(), AffinityError> {
+    confine_to(&[cpu])
+}
+
+/// Keeps the calling thread, and the threads that it starts from here on, on these CPUs.
+///
+/// # Errors
+/// See [`AffinityError`].
+pub fn confine_to(cpus: &[u16]) -> Result<(), AffinityError> {
+    let allowed = allowed_cpus().unwrap_or_default();
     let mut set = CpuSet::new();
-    let refused = |_| AffinityError::NotAllowed { cpu, allowed: allowed_cpus().unwrap_or_default() };
-    set.set(usize::from(cpu)).map_err(refused)?;
-    match sched_setaffinity(THIS_THREAD, &set) {
-        Err(Errno::EINVAL) => Err(refused(Errno::EINVAL)),
-        result => Ok(result?),
+    for &cpu in cpus {
+        if !allowed.contains(&cpu) || set.set(usize::from(cpu)).is_err() {
+            return Err(AffinityError::NotAllowed { cpu, allowed });
+        }
     }
+    Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
 #[cfg(test)]

@@ -1,3 +1,0 @@
-//! The daemon.
-
-fn main() {}

@@ -1,0 +1,369 @@
+//! The control core: one thread that owns the objects, hears of health, runs the drain clocks, and
+//! tells workers and subscribers.
+//!
+//! Every accepted change takes the same way: the next state is computed (`model`), stored (`store`),
+//! and only then taken over: drains, health checks, forwarding state. A change of a target's health
+//! takes the short way: one small message to each worker, at once (H-7). The socket reaches all this
+//! as a [`Service`](super::socket::Service), in `core/service.rs`.
+
+mod resets;
+mod scan;
+mod service;
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::compile::{Compiler, Scope, condition};
+use super::drain::DrainClocks;
+use super::events::{Event, Timestamp, What};
+use super::health::damping::Verdict;
+use super::health::{CheckSpec, Duty, HealthEngine, HealthEvent, TargetKey, Unused};
+use super::model::{Change, Outcome, Registration, State, TargetChange};
+use super::slots::Slots;
+use super::socket::{Applied, ChangeError};
+use super::store::Store;
+use super::workers::Workers;
+use crate::datapath::messages::FromWorker;
+use crate::io::clock::Clock;
+use resets::Resets;
+use scan::Scan;
+
+/// How often the workers' rings are looked into.
+const POLL: Duration = Duration::from_millis(2);
+
+/// How often targets whose last flow has ended are looked for, and resets are summed up.
+const SWEEP: Duration = Duration::from_millis(250);
+
+/// Events kept for a subscriber that is slow.
+const EVENT_QUEUE: usize = 4096;
+
+/// What a port is and counts, asked of whoever owns it.
+pub type PortViews = Box<dyn Fn() -> Vec<super::socket::views::PortView>>;
+
+/// What the control core is made of.
+pub struct CoreParts {
+    /// The objects.
+    pub state: State,
+    /// Where they are kept.
+    pub store: Store,
+    /// Makes forwarding states.
+    pub compiler: Compiler,
+    /// Checks targets.
+    pub health: HealthEngine,
+    /// The workers.
+    pub workers: Workers,
+    /// The ports.
+    pub ports: PortViews,
+    /// The workers' clock.
+    pub clock: Clock,
+}
+
+/// The control core. It lives on one thread; its methods borrow what is inside for as long as they run
+/// and never across a wait.
+pub struct Core {
+    inner: RefCell<Inner>,
+    events: broadcast::Sender<Event>,
+    started: Instant,
+    ports: PortViews,
+    /// Only one scan of the flow tables runs at a time.
+    scanning: tokio::sync::Mutex<()>,
+}
+
+struct Inner {
+    state: State,
+    store: Store,
+    compiler: Compiler,
+    slots: Slots,
+    health: HealthEngine,
+    drains: DrainClocks<TargetKey>,
+    workers: Workers,
+    resets: Resets,
+    scan: Option<Scan>,
+    clock: Clock,
+    /// How far the clock was set forward (tests of timers).
+    ahead: Duration,
+}
+
+impl Core {
+    /// Takes over the objects: checks begin and the workers get their forwarding state. Called within
+    /// a `tokio` runtime.
+    pub fn start(parts: CoreParts) -> Rc<Core> {
+        let (events, _) = broadcast::channel(EVENT_QUEUE);
+        let core = Core {
+            inner: RefCell::new(Inner {
+                state: parts.state,
+                store: parts.store,
+                compiler: parts.compiler,
+                slots: Slots::default(),
+                health: parts.health,
+                drains: DrainClocks::default(),
+                workers: parts.workers,
+                resets: Resets::default(),
+                scan: None,
+                clock: parts.clock,
+                ahead: Duration::ZERO,
+            }),
+            events,
+            started: Instant::now(),
+            ports: parts.ports,
+            scanning: tokio::sync::Mutex::new(()),
+        };
+        core.inner.borrow_mut().take_over();
+        Rc::new(core)
+    }
+
+    /// Runs until the future is dropped.
+    pub async fn run(&self, mut health_events: mpsc::UnboundedReceiver<HealthEvent>) {
+        let mut poll = interval(POLL);
+        let mut sweep = interval(SWEEP);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = health_events.recv() => self.health_changed(event),
+                _ = poll.tick() => {
+                    self.hear_workers();
+                    self.end_drains();
+                }
+                _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    /// Makes a change: it is stored, and on its way to the workers, when this returns.
+    ///
+    /// # Errors
+    /// If it breaks a rule or cannot be stored; nothing has changed then.
+    pub fn change(&self, change: &Change) -> Result<Applied, ChangeError> {
+        let mut inner = self.inner.borrow_mut();
+        let (next, outcome) = inner.state.apply(change)?;
+        if outcome.is_change() {
+            inner.store.save(&next).map_err(|error| ChangeError::NotStored(error.to_string()))?;
+            inner.state = next;
+            inner.take_over();
+            inner.announce(&outcome, &self.events);
+            tracing::info!(generation = inner.state.generation(), "the configuration changed");
+        }
+        Ok(Applied { generation: inner.state.generation(), outcome })
+    }
+
+    /// A target's health changed: every worker is told at once (H-7), then the subscribers.
+    fn health_changed(&self, event: HealthEvent) {
+        let mut inner = self.inner.borrow_mut();
+        inner.tell_condition(&event.key);
+        let (reason, description) =
+            event.reason.map_or((None, String::new()), |reason| (Some(reason.code), reason.description));
+        tracing::info!(
+            target_group = %event.key.group, target = %event.key.address, from = event.from.as_str(),
+            to = event.to.as_str(), description, "target health changed"
+        );
+        self.tell(Event {
+            at: event.at.wall.into(),
+            what: What::TargetHealthChanged {
+                target_group: event.key.group.to_string(),
+                target: event.key.address,
+                from: event.from,
+                to: event.to,
+                reason,
+                description,
+            },
+        });
+    }
+
+    /// Takes what the workers sent.
+    fn hear_workers(&self) {
+        let mut inner = self.inner.borrow_mut();
+        let Inner { workers, resets, scan, .. } = &mut *inner;
+        workers.poll(|message| match message {
+            FromWorker::Reset(record) => resets.note(record),
+            FromWorker::Flow(record) => {
+                if let Some(scan) = scan {
+                    scan.found(record);
+                }
+            }
+            FromWorker::ScanDone { matching, .. } => {
+                if let Some(scan) = scan {
+                    scan.worker_done(matching);
+                }
+            }
+            FromWorker::ConditionApplied { worker, sequence, at_cycles } => {
+                tracing::debug!(worker = worker.0, sequence, at_cycles, "a condition is in force");
+            }
+            // `Workers::poll` keeps these to itself.
+            FromWorker::Retired(_) => {}
+        });
+        for event in inner.sampled_resets() {
+            self.tell(event);
+        }
+    }
+
+    /// Ends the drains whose delay is over (T-4).
+    fn end_drains(&self) {
+        let due = {
+            let mut inner = self.inner.borrow_mut();
+            let now = inner.unix_ms();
+            inner.drains.due(now)
+        };
+        for key in due {
+            let since = {
+                let inner = self.inner.borrow();
+                let group = inner.state.target_group(&key.group).ok();
+                match group.and_then(|group| group.targets.get(&key.address)).map(|t| t.registration) {
+                    Some(Registration::Draining { since_unix_ms }) => since_unix_ms,
+                    _ => continue,
+                }
+            };
+            let change = Change::FinishDraining {
+                target_group: key.group.to_string(),
+                address: key.address,
+                since_unix_ms: since,
+            };
+            if let Err(error) = self.change(&change) {
+                tracing::error!(target = %key.address, %error, "a drain's end could not be stored; it is tried again");
+                let mut inner = self.inner.borrow_mut();
+                let again = inner.unix_ms() + 1000;
+                inner.drains.set(key, again);
+            }
+        }
+    }
+
+    /// Sums up resets, and gives back the slots of targets that are gone and have no flow left.
+    fn sweep(&self) {
+        let mut inner = self.inner.borrow_mut();
+        for what in inner.summed_resets() {
+            self.tell(Event::now(what));
+        }
+        if inner.release_slots() {
+            inner.publish();
+        }
+    }
+
+    /// Tells the subscribers, if there are any.
+    fn tell(&self, event: Event) {
+        // An error means that nobody listens.
+        self.events.send(event).ok();
+    }
+}
+
+impl Inner {
+    /// The time by which drains run: the system's, and what it was set forward by.
+    fn unix_ms(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.ahead;
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Makes everything follow `state`.
+    fn take_over(&mut self) {
+        self.follow_drains();
+        self.follow_health();
+        self.publish();
+    }
+
+    fn follow_drains(&mut self) {
+        let mut clocks = DrainClocks::default();
+        for drain in self.state.drains() {
+            let key = TargetKey::new(drain.target_group.name.as_str(), drain.address);
+            clocks.set(key, drain.ends_unix_ms());
+        }
+        self.drains = clocks;
+    }
+
+    fn follow_health(&mut self) {
+        let mut specs = Vec::new();
+        for group in self.state.target_groups() {
+            let settings = Arc::new(group.settings().health_check);
+            for (address, target) in &group.targets {
+                let duty = match (target.is_registered(), self.compiler.scope(&self.state, group, target)) {
+                    (false, _) => Duty::Drain,
+                    (true, Scope::In) => Duty::Check,
+                    (true, Scope::NoListener) => Duty::Unused(Unused::Group),
+                    (true, Scope::OtherZone) => Duty::Unused(Unused::Zone),
+                };
+                specs.push(CheckSpec {
+                    key: TargetKey::new(group.name.as_str(), *address),
+                    settings: Arc::clone(&settings),
+                    duty,
+                });
+            }
+        }
+        self.health.update(specs);
+    }
+
+    /// Compiles the forwarding state and gives it to the workers.
+    fn publish(&mut self) {
+        let health = &self.health;
+        let verdict = |key: &TargetKey| health.verdict(key).unwrap_or(Verdict::Initial);
+        let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict);
+        self.workers.publish(forwarding);
+    }
+
+    /// Tells the workers a target's condition.
+    fn tell_condition(&mut self, key: &TargetKey) {
+        let Some(slot) = self.slots.get(key) else { return };
+        let group = self.state.target_group(&key.group).ok();
+        let target = group.and_then(|group| group.targets.get(&key.address));
+        let condition = condition(target, || self.health.verdict(key).unwrap_or(Verdict::Initial));
+        self.workers.set_condition(slot, condition);
+    }
+
+    /// Gives back the slots of targets that are no longer of their group and have no flow (T-4). True if
+    /// there were any.
+    fn release_slots(&mut self) -> bool {
+        let known: HashSet<TargetKey> = self
+            .state
+            .target_groups()
+            .flat_map(|group| {
+                group.targets.keys().map(|address| TargetKey::new(group.name.as_str(), *address))
+            })
+            .collect();
+        let gone: Vec<TargetKey> = self
+            .slots
+            .iter()
+            .filter(|(key, slot)| !known.contains(key) && self.workers.flows_of(slot.id) == 0)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &gone {
+            self.slots.release(key);
+        }
+        !gone.is_empty()
+    }
+
+    /// Live flows of a target.
+    fn flows_of(&self, key: &TargetKey) -> u64 {
+        self.slots.get(key).map_or(0, |slot| self.workers.flows_of(slot.id))
+    }
+
+    /// Tells the subscribers what a change did.
+    fn announce(&self, outcome: &Outcome, events: &broadcast::Sender<Event>) {
+        let generation = self.state.generation();
+        let mut told = vec![What::ConfigChanged { generation }];
+        if let Outcome::Targets { target_group, changed } = outcome {
+            for (address, change) in changed {
+                let key = TargetKey::new(target_group.as_str(), *address);
+                let (target_group, target, flows) = (target_group.to_string(), *address, self.flows_of(&key));
+                match change {
+                    TargetChange::Draining => {
+                        let ends = self.drains.deadline(&key).and_then(|ms| i64::try_from(ms).ok());
+                        let ends = ends.map_or_else(Timestamp::now, Timestamp::from_unix_ms);
+                        told.push(What::DrainStarted { target_group, target, flows, ends });
+                    }
+                    TargetChange::Reregistered | TargetChange::Removed => {
+                        told.push(What::DrainEnded { target_group, target, flows_left: flows });
+                    }
+                    TargetChange::Registered | TargetChange::Updated => {}
+                }
+            }
+        }
+        for what in told {
+            // An error means that nobody listens.
+            events.send(Event::now(what)).ok();
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The control core as the socket sees it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+
+use super::scan::Scan;
+use super::{Core, Inner};
+use crate::control::events::{Event, Timestamp};
+use crate::control::health::{HealthState, ReasonCode, StateReason, TargetKey};
+use crate::control::model::{Change, State, TargetGroup};
+use crate::control::slots::Slot;
+use crate::control::socket::views::{
+    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, PortView,
+    Protocol, WorkerView,
+};
+use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
+use crate::datapath::counters::{Counter, DropReason, Outcome, ResetTrigger, WorkerCounters};
+use crate::datapath::messages::{self, FlowFilter};
+use crate::flow;
+use crate::id::{EndpointId, GatewayId};
+
+/// How long the workers may take to walk their tables.
+const SCAN_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Service for Core {
+    fn now(&self) -> Timestamp {
+        let now = i64::try_from(self.inner.borrow().unix_ms()).unwrap_or(i64::MAX);
+        Timestamp::from_unix_ms(now)
+    }
+
+    fn state(&self) -> State {
+        self.inner.borrow().state.clone()
+    }
+
+    fn apply(&self, change: &Change) -> Result<Applied, ChangeError> {
+        self.change(change)
+    }
+
+    fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus> {
+        self.inner.borrow().target_statuses(group)
+    }
+
+    fn flows(&self, query: FlowQuery) -> Waiting<'_, Result<FlowPage, Unavailable>> {
+        Box::pin(self.find_flows(query))
+    }
+
+    fn counters(&self) -> Counters {
+        let uptime_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut sets = self.inner.borrow().counter_sets();
+        sets.extend((self.ports)().into_iter().map(|port| CounterSet {
+            scope: CounterScope::Port,
+            name: port.port_name,
+            counters: named([
+                ("ReceivedPackets", port.received),
+                ("SentPackets", port.sent),
+                ("MissedPackets", port.missed),
+            ]),
+            drops: BTreeMap::new(),
+        }));
+        Counters { at: self.now(), uptime_ms, sets }
+    }
+
+    fn endpoints(&self) -> Vec<EndpointView> {
+        self.inner.borrow().endpoint_views()
+    }
+
+    fn workers(&self) -> Vec<WorkerView> {
+        self.inner.borrow().worker_views()
+    }
+
+    fn ports(&self) -> Vec<PortView> {
+        (self.ports)()
+    }
+
+    fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    fn advance_clock(&self, milliseconds: u32) {
+        let mut inner = self.inner.borrow_mut();
+        inner.ahead += Duration::from_millis(u64::from(milliseconds));
+        inner.workers.advance_clock(milliseconds);
+    }
+}
+
+impl Core {
+    /// Has the workers look for flows, one such search at a time.
+    async fn find_flows(&self, query: FlowQuery) -> Result<FlowPage, Unavailable> {
+        let _turn = self.scanning.lock().await;
+        let limit = query.limit.get();
+        let receiver = {
+            let mut inner = self.inner.borrow_mut();
+            let filter = match inner.filter(&query) {
+                Ok(filter) => filter,
+                Err(NothingMatches) => {
+                    return Ok(FlowPage { total: inner.live_flows(), ..FlowPage::default() });
+                }
+            };
+            let (scan, receiver) = Scan::new(inner.workers.links().len(), limit);
+            inner.scan = Some(scan);
+            inner.workers.scan(filter);
+            receiver
+        };
+        let found = tokio::time::timeout(SCAN_PATIENCE, receiver).await;
+        let mut inner = self.inner.borrow_mut();
+        inner.scan = None;
+        let Ok(Ok(found)) = found else {
+            let seconds = SCAN_PATIENCE.as_secs();
+            return Err(Unavailable(format!(
+                "the workers did not go through their flows within {seconds} s"
+            )));
+        };
+        let flows = found.flows.iter().map(|record| inner.flow_view(record)).collect();
+        Ok(FlowPage { flows, matching: found.matching, total: inner.live_flows() })
+    }
+}
+
+/// A filter that no flow can match: it names what this node does not have.
+struct NothingMatches;
+
+impl Inner {
+    fn target_statuses(&self, group: &TargetGroup) -> Vec<TargetStatus> {
+        let name = group.name.as_str();
+        let mut statuses: Vec<TargetStatus> = group
+            .targets
+            .iter()
+            .filter_map(|(address, target)| {
+                let key = TargetKey::new(name, *address);
+                let view = self.health.view(&key)?;
+                let flows = self.flows_of(&key);
+                let (reason, description) = told(view.reason);
+                Some(TargetStatus {
+                    address: *address,
+                    zone: target.zone.as_ref().map(ToString::to_string),
+                    weight: target.weight.get(),
+                    state: view.state,
+                    reason,
+                    description,
+                    since: view.since.wall.into(),
+                    flows,
+                    would_die: self.would_die(group, &key),
+                })
+            })
+            .collect();
+        // Those that are gone and still have flows (T-4).
+        for (key, slot) in self.slots.iter() {
+            let flows = self.workers.flows_of(slot.id);
+            if &*key.group == name && !group.targets.contains_key(&key.address) && flows > 0 {
+                let reason = StateReason::plain(ReasonCode::NotRegistered);
+                statuses.push(TargetStatus {
+                    address: key.address,
+                    zone: None,
+                    weight: 0,
+                    state: HealthState::Unused,
+                    reason: Some(reason.code),
+                    description: reason.description,
+                    since: Timestamp::now(),
+                    flows,
+                    would_die: self.would_die(group, key),
+                });
+            }
+        }
+        statuses.sort_by_key(|status| status.address);
+        statuses
+    }
+
+    /// Flows that the target's sudden death would end: its TCP flows, unless they would move.
+    fn would_die(&self, group: &TargetGroup, key: &TargetKey) -> u64 {
+        use crate::control::model::Failover;
+        match (group.settings().failover, self.slots.get(key)) {
+            (Failover::NoRebalance, Some(Slot { id, .. })) => {
+                self.workers.sum(|counters| &counters.target(id).active_tcp_flows)
+            }
+            _ => 0,
+        }
+    }
+
+    fn live_flows(&self) -> u64 {
+        self.slots.iter().map(|(_, slot)| self.workers.flows_of(slot.id)).sum()
+    }
+
+    /// What the workers are to look for.
+    fn filter(&self, query: &FlowQuery) -> Result<FlowFilter, NothingMatches> {
+        let target = match (&query.target_group_arn, query.target) {
+            (_, None) => None,
+            (group, Some(address)) => {
+                let of_group = |key: &TargetKey| group.as_deref().is_none_or(|group| group == &*key.group);
+                let found = self.slots.iter().find(|(key, _)| key.address == address && of_group(key));
+                Some(found.ok_or(NothingMatches)?.1.id)
+            }
+        };
+        let endpoint = match &query.endpoint {
+            None => None,
+            Some(name) => {
+                let endpoints = &self.compiler.node().endpoints;
+                let place = endpoints.iter().position(|endpoint| endpoint.name.as_str() == name);
+                Some(
+                    place
+                        .and_then(|place| u16::try_from(place).ok())
+                        .map(EndpointId)
+                        .ok_or(NothingMatches)?,
+                )
+            }
+        };
+        let gateway = match (&query.target_group_arn, query.target) {
+            (Some(group), None) => Some(self.gateway_of_group(group).ok_or(NothingMatches)?),
+            _ => None,
+        };
+        Ok(FlowFilter {
+            target,
+            gateway,
+            endpoint,
+            protocol: query.protocol.map(|protocol| protocol.0),
+            address: query.address,
+            port: query.port,
+            state: query.state.map(|state| match state {
+                FlowState::HalfOpen => flow::FlowState::HalfOpen,
+                FlowState::Established => flow::FlowState::Established,
+                FlowState::Closed => flow::FlowState::Closed,
+                FlowState::Expired => flow::FlowState::Expired,
+            }),
+            limit: u32::try_from(query.limit.get()).unwrap_or(u32::MAX),
+        })
+    }
+
+    fn flow_view(&self, record: &messages::FlowRecord) -> FlowRecord {
+        let has_ports = matches!(record.protocol, 1 | 6 | 17 | 58 | 132 | 136);
+        let holder = self.slots.holder(record.target);
+        let endpoint = self.compiler.node().endpoints.get(record.endpoint.index());
+        let idle = record.now.since(record.last_seen);
+        FlowRecord {
+            endpoint: endpoint.map(|endpoint| endpoint.name.to_string()).unwrap_or_default(),
+            protocol: Protocol(record.protocol),
+            source: record.initiator.0,
+            source_port: has_ports.then_some(record.initiator.1),
+            destination: record.responder.0,
+            destination_port: has_ports.then_some(record.responder.1),
+            target_group: holder.map(|key| key.group.to_string()).unwrap_or_default(),
+            target: holder.map_or(std::net::Ipv4Addr::UNSPECIFIED, |key| key.address),
+            state: match record.state {
+                flow::FlowState::HalfOpen => FlowState::HalfOpen,
+                flow::FlowState::Closed => FlowState::Closed,
+                flow::FlowState::Expired => FlowState::Expired,
+                flow::FlowState::Established | flow::FlowState::Other | flow::FlowState::Free => {
+                    FlowState::Established
+                }
+            },
+            idle_ms: u64::from(idle),
+            expires_in_ms: u64::from(record.expires_in_ms),
+            cookie: format!("{:08x}", record.cookie),
+            worker: record.worker.0,
+        }
+    }
+
+    fn counter_sets(&self) -> Vec<CounterSet> {
+        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
+        let set =
+            |scope, name: String, counters| CounterSet { scope, name, counters, drops: BTreeMap::new() };
+        let mut sets = vec![CounterSet {
+            drops: DropReason::ALL
+                .iter()
+                .map(|reason| (reason.name().to_owned(), sum(&|all| &all.drops[reason.index()])))
+                .collect(),
+            ..set(CounterScope::Node, String::new(), packets(sum))
+        }];
+        for link in self.workers.links() {
+            let one = |of: &dyn Fn(&WorkerCounters) -> &Counter| of(&link.counters).get();
+            sets.push(CounterSet {
+                drops: DropReason::ALL
+                    .iter()
+                    .map(|reason| (reason.name().to_owned(), link.counters.drops[reason.index()].get()))
+                    .collect(),
+                ..set(CounterScope::Worker, link.id.0.to_string(), packets(one))
+            });
+        }
+        for balancer in self.state.load_balancers() {
+            let Some(id) = self.compiler.gateway_id(&balancer.name) else { continue };
+            let group = self.state.target_group_of(balancer);
+            let mut counters = self.group_counters(group);
+            counters.extend(self.gateway_counters(id));
+            sets.push(set(CounterScope::LoadBalancer, balancer.name.to_string(), counters));
+        }
+        for group in self.state.target_groups() {
+            sets.push(set(CounterScope::TargetGroup, group.name.to_string(), self.group_counters(group)));
+        }
+        for (key, slot) in self.slots.iter() {
+            let name = format!("{}/{}", key.group, key.address);
+            sets.push(set(CounterScope::Target, name, self.target_counters(slot)));
+        }
+        sets
+    }
+
+    fn gateway_counters(&self, id: GatewayId) -> BTreeMap<String, u64> {
+        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
+        let resets = |trigger: ResetTrigger| sum(&|all| &all.gateway(id).resets[trigger.index()]);
+        let mut counters = named([
+            ("RejectedFlowCount", sum(&|all| &all.gateway(id).rejected_flows)),
+            ("RejectedFlowCount_TCP", sum(&|all| &all.gateway(id).rejected_flows_tcp)),
+            ("FailOpenFlowCount", sum(&|all| &all.gateway(id).fail_open_flows)),
+            ("StatelessPackets", sum(&|all| &all.gateway(id).stateless_packets)),
+            ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
+        ]);
+        counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
+        counters
+    }
+
+    fn target_counters(&self, slot: Slot) -> BTreeMap<String, u64> {
+        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
+        let id = slot.id;
+        let resets = |trigger: ResetTrigger| sum(&|all| &all.target(id).resets[trigger.index()]);
+        let out = (sum(&|all| &all.target(id).packets_out), sum(&|all| &all.target(id).bytes_out));
+        let back = (sum(&|all| &all.target(id).packets_back), sum(&|all| &all.target(id).bytes_back));
+        let mut counters = named([
+            ("ActiveFlowCount", sum(&|all| &all.target(id).active_flows)),
+            ("ActiveFlowCount_TCP", sum(&|all| &all.target(id).active_tcp_flows)),
+            ("NewFlowCount", sum(&|all| &all.target(id).new_flows)),
+            ("ProcessedPackets", out.0 + back.0),
+            ("ProcessedBytes", out.1 + back.1),
+            ("PacketsToTarget", out.0),
+            ("BytesToTarget", out.1),
+            ("PacketsFromTarget", back.0),
+            ("BytesFromTarget", back.1),
+            ("MovedFlowCount", sum(&|all| &all.target(id).moved_away)),
+            ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
+        ]);
+        counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
+        counters
+    }
+
+    /// A group's counters: the sums of its targets', and how many are healthy.
+    fn group_counters(&self, group: &TargetGroup) -> BTreeMap<String, u64> {
+        let mut counters = BTreeMap::new();
+        for (key, slot) in self.slots.iter().filter(|(key, _)| &*key.group == group.name.as_str()) {
+            for (name, value) in self.target_counters(slot) {
+                *counters.entry(name).or_default() += value;
+            }
+            let state = self.health.view(key).map(|view| view.state);
+            for (name, counted) in
+                [("HealthyHostCount", HealthState::Healthy), ("UnHealthyHostCount", HealthState::Unhealthy)]
+            {
+                *counters.entry(name.to_owned()).or_default() += u64::from(state == Some(counted));
+            }
+        }
+        counters
+    }
+
+    fn endpoint_views(&self) -> Vec<EndpointView> {
+        let node = self.compiler.node();
+        node.endpoints
+            .iter()
+            .zip((0..).map(EndpointId))
+            .map(|(endpoint, id)| {
+                let balancer = self.state.load_balancer(endpoint.load_balancer.as_str()).ok();
+                EndpointView {
+                    endpoint_name: endpoint.name.to_string(),
+                    kind: "wire".to_owned(),
+                    endpoint_id: format!("{:#018x}", endpoint.id),
+                    attachment_id: format!("{:#018x}", endpoint.attachment_id),
+                    ports: endpoint.port_names.iter().map(ToString::to_string).collect(),
+                    load_balancer: balancer.map(|balancer| balancer.name.to_string()),
+                    flows: self.workers.sum(|counters| counters.endpoint_flows(id)),
+                }
+            })
+            .collect()
+    }
+
+    fn worker_views(&self) -> Vec<WorkerView> {
+        self.workers
+            .links()
+            .iter()
+            .map(|link| WorkerView {
+                worker: link.id.0,
+                core: u32::from(link.core),
+                flows: link.counters.flow_entries.get(),
+                capacity: u64::from(link.capacity),
+                generation: link.counters.configuration.get(),
+                heartbeat_age_ms: u64::try_from(link.silent_for().as_millis()).unwrap_or(u64::MAX),
+            })
+            .collect()
+    }
+}
+
+/// The packet counters of the node or of one worker.
+fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap<String, u64> {
+    let ended = |outcome: Outcome| of(&|all| &all.outcomes[outcome.index()]);
+    named([
+        ("ReceivedPackets", of(&|all| &all.received)),
+        ("ForwardedPackets", ended(Outcome::Forwarded)),
+        ("DeliveredPackets", ended(Outcome::Delivered)),
+        ("AnsweredPackets", ended(Outcome::Answered)),
+        ("CrossedPackets", ended(Outcome::Crossed)),
+        ("HostPackets", ended(Outcome::Host)),
+        ("DroppedPackets", DropReason::ALL.iter().map(|reason| of(&|all| &all.drops[reason.index()])).sum()),
+        ("HandedOffPackets", of(&|all| &all.handed_off)),
+        ("FlowEntries", of(&|all| &all.flow_entries)),
+        ("ExpiredFlowCount", of(&|all| &all.flows_expired)),
+        ("EvictedFlowCount", of(&|all| &all.flows_evicted)),
+        ("LostEvents", of(&|all| &all.events_lost)),
+        ("Rounds", of(&|all| &all.rounds)),
+        ("BusyRounds", of(&|all| &all.busy_rounds)),
+        ("BusyCycles", of(&|all| &all.busy_cycles)),
+    ])
+}
+
+fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn reset_name(trigger: ResetTrigger) -> String {
+    format!("TCP_ELB_Reset_Count_{}", trigger.name())
+}
+
+fn told(reason: Option<StateReason>) -> (Option<ReasonCode>, String) {
+    reason.map_or((None, String::new()), |reason| (Some(reason.code), reason.description))
+}

@@ -1,0 +1,165 @@
+//! The control core's ends of the rings to the workers (`datapath::messages`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rtrb::{Consumer, Producer};
+
+use crate::datapath::counters::{Counter, WorkerCounters};
+use crate::datapath::forwarding::{Condition, Forwarding};
+use crate::datapath::messages::{FlowFilter, FromWorker, ToWorker};
+use crate::id::{TargetId, WorkerId};
+
+use super::slots::Slot;
+
+/// Messages that fit into the ring to a worker. What does not waits here, in order.
+pub const TO_WORKER_RING: usize = 1024;
+
+/// Messages that fit into the ring from a worker: a burst of resets and a scan's step, many times.
+pub const FROM_WORKER_RING: usize = 8192;
+
+/// One worker, as the control core sees it.
+pub struct WorkerLink {
+    /// Its number.
+    pub id: WorkerId,
+    /// The CPU core it runs on.
+    pub core: u16,
+    /// Flows that its table holds at most.
+    pub capacity: u32,
+    /// What its table lies in, for people.
+    pub pages: &'static str,
+    /// Its counters.
+    pub counters: Arc<WorkerCounters>,
+    to: Producer<ToWorker>,
+    from: Consumer<FromWorker>,
+    backlog: VecDeque<ToWorker>,
+    rounds: u64,
+    alive_at: Instant,
+}
+
+impl WorkerLink {
+    /// A link over these ends.
+    pub fn new(
+        id: WorkerId,
+        core: u16,
+        (capacity, pages): (u32, &'static str),
+        counters: Arc<WorkerCounters>,
+        to: Producer<ToWorker>,
+        from: Consumer<FromWorker>,
+    ) -> WorkerLink {
+        WorkerLink {
+            id,
+            core,
+            capacity,
+            pages,
+            counters,
+            to,
+            from,
+            backlog: VecDeque::new(),
+            rounds: 0,
+            alive_at: Instant::now(),
+        }
+    }
+
+    /// How long ago it was last seen to have gone a round.
+    pub fn silent_for(&self) -> Duration {
+        self.alive_at.elapsed()
+    }
+
+    fn send(&mut self, message: ToWorker) {
+        self.backlog.push_back(message);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(message) = self.backlog.pop_front() {
+            if let Err(rtrb::PushError::Full(message)) = self.to.push(message) {
+                self.backlog.push_front(message);
+                return;
+            }
+        }
+    }
+}
+
+/// All workers.
+pub struct Workers {
+    links: Vec<WorkerLink>,
+    sequence: u64,
+}
+
+impl Workers {
+    /// These workers.
+    pub fn new(links: Vec<WorkerLink>) -> Workers {
+        Workers { links, sequence: 0 }
+    }
+
+    /// Each of them.
+    pub fn links(&self) -> &[WorkerLink] {
+        &self.links
+    }
+
+    /// Gives every worker a forwarding state.
+    pub fn publish(&mut self, forwarding: Forwarding) {
+        let forwarding = Arc::new(forwarding);
+        for link in &mut self.links {
+            link.send(ToWorker::Forwarding(Arc::clone(&forwarding)));
+        }
+    }
+
+    /// Tells every worker a target's condition; returns the number by which the answers refer to it.
+    pub fn set_condition(&mut self, slot: Slot, condition: Condition) -> u64 {
+        self.sequence += 1;
+        for link in &mut self.links {
+            link.send(ToWorker::Condition {
+                target: slot.id,
+                generation: slot.generation,
+                condition,
+                sequence: self.sequence,
+            });
+        }
+        self.sequence
+    }
+
+    /// Asks every worker for its flows.
+    pub fn scan(&mut self, filter: FlowFilter) {
+        for link in &mut self.links {
+            link.send(ToWorker::ScanFlows(filter));
+        }
+    }
+
+    /// Sets every worker's clock forward (tests of timers).
+    pub fn advance_clock(&mut self, ms: u32) {
+        for link in &mut self.links {
+            link.send(ToWorker::AdvanceClock(ms));
+        }
+    }
+
+    /// Takes what the workers sent; retired forwarding states are freed here.
+    pub fn poll(&mut self, mut take: impl FnMut(FromWorker)) {
+        for link in &mut self.links {
+            link.flush();
+            let rounds = link.counters.rounds.get();
+            if rounds != link.rounds {
+                link.rounds = rounds;
+                link.alive_at = Instant::now();
+            }
+            while let Ok(message) = link.from.pop() {
+                match message {
+                    FromWorker::Retired(forwarding) => drop(forwarding),
+                    other => take(other),
+                }
+            }
+        }
+    }
+
+    /// The sum of a counter over the workers.
+    pub fn sum(&self, of: impl Fn(&WorkerCounters) -> &Counter) -> u64 {
+        self.links.iter().fold(0, |sum, link| sum.wrapping_add(of(&link.counters).get()))
+    }
+
+    /// Live flows of a target, over all workers.
+    pub fn flows_of(&self, target: TargetId) -> u64 {
+        self.sum(|counters| &counters.target(target).active_flows)
+    }
+}
