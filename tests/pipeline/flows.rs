@@ -1,0 +1,185 @@
+//! How flows begin, are spread, and end; and a full table: F-4, F-8, F-9, F-12, F-13.
+
+use flowgate::datapath::counters::{DropReason, Outcome};
+use flowgate::datapath::forwarding::Condition;
+use flowgate::id::{GatewayId, TargetId};
+
+use crate::harness::*;
+
+fn live(bench: &Bench) -> u64 {
+    (0..bench.targets).map(|n| bench.live_flows(n)).sum()
+}
+
+// F-4
+#[test]
+fn a_failing_target_moves_only_its_own_share_of_new_flows_and_they_come_back() {
+    let mut bench = Bench::with(5, 1, 4096);
+    let map = |bench: &mut Bench| -> Vec<u16> {
+        let targets = (0..500)
+            .map(|port| {
+                let (_, out) = bench.one(LEFT, &client(1000 + port, SYN).frame());
+                bench.one(LEFT, &client(1000 + port, RST).frame());
+                bench.target_of(&out)
+            })
+            .collect();
+        targets
+    };
+    let before = map(&mut bench);
+    bench.set_condition(2, Condition::Unhealthy);
+    let during = map(&mut bench);
+    for (before, during) in before.iter().zip(&during) {
+        assert_ne!(*during, 2);
+        assert!(*before == 2 || before == during, "a flow of a healthy target moved");
+    }
+    assert!(before.contains(&2));
+    bench.set_condition(2, Condition::Healthy);
+    assert_eq!(map(&mut bench), before, "down and up is the same map again");
+}
+
+// F-9
+#[test]
+fn flows_leave_by_their_own_timers() {
+    let mut bench = Bench::new(1);
+    bench.one(LEFT, &client(1, SYN).frame()); // half open
+    bench.one(LEFT, &client(2, SYN).frame());
+    bench.one(LEFT, &client(2, ACK).frame()); // established
+    bench.one(LEFT, &client(3, SYN).frame());
+    bench.one(LEFT, &client(3, FIN | ACK).frame());
+    bench.one(RIGHT, &client(3, FIN | ACK).reversed().frame()); // closed by both
+    bench.one(LEFT, &client(4, 0).udp().frame());
+    let mut left = Vec::new();
+    // The hand passes the few entries there are within a few milliseconds.
+    for at in [9_999, 10_100, 59_999, 60_100, 119_999, 120_100, 349_999, 350_100] {
+        bench.pass(1_000_000 + at - bench.now);
+        left.push(live(&bench));
+    }
+    assert_eq!(left, [4, 3, 3, 2, 2, 1, 1, 0]);
+    assert_eq!(bench.counters[0].flows_expired.get(), 4);
+}
+
+// F-9
+#[test]
+fn a_syn_ack_leaves_a_flow_half_open_and_any_packet_without_syn_does_not() {
+    for (closer, from_server) in [(ACK, false), (ACK, true)] {
+        let mut bench = Bench::new(1);
+        bench.one(LEFT, &client(1, SYN).frame());
+        bench.one(RIGHT, &client(1, SYN | ACK).reversed().frame());
+        let segment = client(1, closer);
+        if from_server {
+            bench.one(RIGHT, &segment.reversed().frame());
+        } else {
+            bench.one(LEFT, &segment.frame());
+        }
+        bench.pass(60_000);
+        assert_eq!(live(&bench), 1);
+    }
+    let mut bench = Bench::new(1);
+    bench.one(LEFT, &client(1, SYN).frame());
+    bench.one(RIGHT, &client(1, SYN | ACK).reversed().frame());
+    bench.pass(60_000);
+    assert_eq!(live(&bench), 0);
+}
+
+/// A bench whose table holds only established flows, none of which can make room.
+fn full() -> Bench {
+    let mut bench = Bench::with(3, 1, 64);
+    for port in 1..=64 {
+        bench.one(LEFT, &client(port, SYN).frame());
+        bench.one(LEFT, &client(port, ACK).frame());
+    }
+    assert_eq!(live(&bench), 64);
+    bench
+}
+
+// F-12
+#[test]
+fn a_syn_flood_does_not_push_out_established_flows() {
+    let mut bench = Bench::with(3, 1, 64);
+    for port in 1..=40 {
+        bench.one(LEFT, &client(port, SYN).frame());
+        bench.one(LEFT, &client(port, ACK).frame());
+    }
+    for port in 10_000..12_000 {
+        assert_eq!(bench.one(LEFT, &client(port, SYN).frame()).0, UNDER);
+    }
+    assert_eq!(live(&bench), 64);
+    assert_eq!(bench.counters[0].flows_evicted.get(), 2000 - 24);
+    for port in 1..=40 {
+        bench.one(LEFT, &client(port, ACK | PSH).frame());
+    }
+    assert_eq!(bench.drops(), []);
+    bench.assert_settled();
+}
+
+// F-12
+#[test]
+fn a_full_table_forwards_without_state_and_delivers_the_answers() {
+    for six in [false, true] {
+        let version = |segment: Segment| if six { segment.over_ipv6() } else { segment };
+        let mut bench = full();
+        let syn = version(Segment { vlans: vec![3], ..client(9000, SYN) });
+        let (_, out) = bench.one(LEFT, &syn.frame());
+        let target = bench.target_of(&out);
+        assert_eq!(bench.one(UNDER, &answer(&out, None)), (RIGHT, syn.frame()));
+        let syn_ack = Segment { flags: SYN | ACK, ..syn.clone().reversed() };
+        let (_, out) = bench.one(RIGHT, &syn_ack.frame());
+        assert_eq!(bench.target_of(&out), target, "both directions by the same hash");
+        assert_eq!(bench.one(UNDER, &answer(&out, None)), (LEFT, syn_ack.frame()));
+        // The other direction inside: an appliance's own answer.
+        let reset = Segment { flags: RST | ACK, ..syn_ack.clone() };
+        let (_, out) = bench.one(LEFT, &Segment { flags: ACK, ..syn.clone() }.frame());
+        assert_eq!(bench.one(UNDER, &answer(&out, Some(&reset.ip()))), (LEFT, reset.frame()));
+        // Its cookie is good for its own flow and from its own target only.
+        let mut stranger = answer(&out, None);
+        let ports = if six { 82 + 40 } else { 82 + 20 };
+        stranger[ports + 1] ^= 1;
+        assert_eq!(bench.dropped(UNDER, &stranger), DropReason::CookieStale);
+        assert_eq!(bench.counters[0].gateway(GatewayId(0)).stateless_packets.get(), 3);
+        assert_eq!(live(&bench), 64);
+        bench.assert_settled();
+    }
+}
+
+// F-12
+#[test]
+fn a_connection_that_began_without_state_goes_on_when_there_is_room_again() {
+    let mut bench = full();
+    let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
+    let target = bench.target_of(&out);
+    bench.one(LEFT, &client(1, RST).frame());
+    let (_, out) = bench.one(LEFT, &client(9000, ACK).frame());
+    assert_eq!(bench.target_of(&out), target);
+    assert_eq!(live(&bench), 64, "the closed flow has made room for it");
+    let (_, again) = bench.one(LEFT, &client(9000, ACK).frame());
+    assert_eq!(cookie(&again), cookie(&out));
+}
+
+// F-13
+#[test]
+fn a_round_looks_at_a_bounded_number_of_entries() {
+    let mut bench = Bench::with(1, 1, 4096);
+    for port in 1..=4096 {
+        bench.one(LEFT, &client(port, SYN).frame());
+    }
+    bench.now += 60_000;
+    bench.workers[0].round(flowgate::id::Millis(bench.now), 0);
+    let after_one = live(&bench);
+    assert!((4096 - 32..4096).contains(&after_one), "one round ended {} flows", 4096 - after_one);
+    bench.pass(1);
+    bench.pass(1);
+    assert_eq!(live(&bench), 0);
+}
+
+#[test]
+fn a_target_counts_what_went_to_it_and_what_came_back() {
+    let mut bench = Bench::new(1);
+    let segment = client(1, SYN).with_payload(b"fast open");
+    let (_, out) = bench.one(LEFT, &segment.frame());
+    bench.one(UNDER, &answer(&out, None));
+    let counters = bench.counters[0].target(TargetId(0));
+    let bytes = segment.ip().len() as u64;
+    assert_eq!((counters.packets_out.get(), counters.bytes_out.get()), (1, bytes));
+    assert_eq!((counters.packets_back.get(), counters.bytes_back.get()), (1, bytes));
+    assert_eq!((counters.new_flows.get(), counters.active_tcp_flows.get()), (1, 1));
+    assert_eq!(bench.outcome(Outcome::Delivered), 1);
+}

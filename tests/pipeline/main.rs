@@ -1,0 +1,11 @@
+//! The whole pipeline over memory ports: frames in, frames out, by the rules of `semantics.md`.
+//! Expected bytes are written out or built by the harness, which shares no code with the gateway.
+
+#![expect(clippy::cast_possible_truncation, reason = "test packets are small")]
+
+mod failover;
+mod flows;
+mod garbage;
+mod harness;
+mod way;
+mod workers;

@@ -1,0 +1,49 @@
+//! More than one worker: each flow has one owner, whichever worker its packets arrive at (F-2).
+
+use flowgate::datapath::counters::DropReason;
+
+use crate::harness::*;
+
+// F-2, W-4
+#[test]
+fn a_flow_has_one_owner_whichever_worker_gets_its_packets() {
+    for workers in [2, 4] {
+        let mut bench = Bench::with(3, workers, 1024);
+        let mut owners = vec![0; usize::from(workers)];
+        for port in 1..200 {
+            let syn = client(port, SYN);
+            let mut cookies = Vec::new();
+            for at in 0..usize::from(workers) {
+                let out = bench.put_at(at, LEFT, &syn.frame());
+                cookies.push(cookie(&out[0].1));
+                let back = bench.put_at((at + 1) % usize::from(workers), UNDER, &answer(&out[0].1, None));
+                assert_eq!(back, [(RIGHT, syn.frame())]);
+                let reply = Segment { flags: SYN | ACK, ..syn.clone().reversed() };
+                let out = bench.put_at((at + 1) % usize::from(workers), RIGHT, &reply.frame());
+                cookies.push(cookie(&out[0].1));
+            }
+            cookies.dedup();
+            assert_eq!(cookies.len(), 1, "F-11");
+        }
+        for (worker, owned) in owners.iter_mut().enumerate() {
+            *owned = bench.counters[worker].flow_entries.get();
+        }
+        assert_eq!(owners.iter().sum::<u64>(), 199);
+        let fair = 199 / u64::from(workers);
+        assert!(owners.iter().all(|owned| *owned > fair / 2), "spread over the workers: {owners:?}");
+        assert_eq!(bench.drops(), []);
+        bench.assert_settled();
+    }
+}
+
+// W-5
+#[test]
+fn the_cookie_of_a_worker_that_there_is_not_is_stale() {
+    let mut bench = Bench::with(1, 3, 1024);
+    let (_, out) = bench.one(LEFT, &client(1, SYN).frame());
+    let mut back = answer(&out, None);
+    // Three workers have two bits for their number, at the top below the bit for "without state".
+    back[78] |= 0x60;
+    assert_eq!(bench.dropped(UNDER, &back), DropReason::CookieStale);
+    bench.assert_settled();
+}
