@@ -8,7 +8,7 @@ use std::process::Command;
 /// What we call. Everything else in DPDK's headers stays out of the bindings.
 const FUNCTIONS: &[&str] = &[
     "shim_.*",
-    "rte_eal_(init|cleanup|has_hugepages)",
+    "rte_eal_(init|cleanup|has_hugepages|get_runtime_dir)",
     "rte_version",
     "rte_strerror",
     "rte_openlog_stream",
@@ -21,6 +21,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_(get_port_by_name|get_name_by_port|count_avail|info_get|configure|adjust_nb_rx_tx_desc)",
     "rte_eth_dev_(start|stop|close|set_mtu|get_mtu|socket_id|rss_reta_query)",
     "rte_eth_(rx|tx)_queue_setup",
+    "rte_eth_find_next",
     "rte_eth_macaddr_get",
     "rte_eth_promiscuous_(enable|get)",
     "rte_eth_stats_get",

@@ -1,57 +1,86 @@
-//! What DPDK has to say while it starts, caught instead of spread over the terminal: from it comes
-//! the sentence for the operator when the start fails.
+//! What DPDK has to say while it starts or opens a device, caught instead of spread over the
+//! terminal: from it comes the sentence for the operator when that fails.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-/// DPDK's log, sent into a file in memory until this is dropped; then it goes to standard error
-/// again, as DPDK has it by itself.
+/// Held while DPDK's log goes into a file in memory; dropped, the log goes to standard error again.
 pub(super) struct Capture {
     stream: *mut libc::FILE,
     file: File,
+    /// Standard output and error as they were, if they are caught too.
+    streams: Vec<(RawFd, OwnedFd)>,
 }
 
 impl Capture {
-    /// Sends DPDK's log into memory from here on.
-    pub fn start() -> io::Result<Capture> {
+    /// Catches DPDK's log from here on.
+    pub fn log() -> io::Result<Capture> {
         // SAFETY: the name is a C string; a negative result is handled.
-        let fd = unsafe { libc::memfd_create(c"flowgate-eal-log".as_ptr(), libc::MFD_CLOEXEC) };
+        let fd = unsafe { libc::memfd_create(c"flowgate-dpdk-log".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` was opened above and nobody else has it.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        // SAFETY: `fd` is open. The stream gets a descriptor of its own, since `fclose` closes it.
-        let stream = unsafe {
-            let own = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0);
-            if own < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            libc::fdopen(own, c"w".as_ptr())
-        };
+        // The stream gets a descriptor of its own, since `fclose` closes it.
+        let own = file.try_clone()?.into_raw_fd();
+        // SAFETY: an open descriptor that is the stream's from here on.
+        let stream = unsafe { libc::fdopen(own, c"w".as_ptr()) };
         if stream.is_null() {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the stream is open, and stays so until DPDK was told otherwise in `drop`.
         unsafe { dpdk_sys::rte_openlog_stream(stream.cast()) };
-        Ok(Capture { stream, file })
+        Ok(Capture { stream, file, streams: Vec::new() })
     }
 
-    /// What was said so far.
-    pub fn text(&mut self) -> io::Result<String> {
-        // SAFETY: the stream is open until `drop`.
-        unsafe { libc::fflush(self.stream) };
+    /// Catches also what is written to standard output and error, by anyone in this process: EAL
+    /// prints its usage, and its last words, past its own log.
+    pub fn everything() -> io::Result<Capture> {
+        let mut capture = Capture::log()?;
+        flush();
+        for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            // SAFETY: standard streams are open for as long as the process runs.
+            let saved = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
+            // SAFETY: both descriptors are open.
+            if unsafe { libc::dup2(capture.file.as_raw_fd(), fd) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            capture.streams.push((fd, saved));
+        }
+        Ok(capture)
+    }
+
+    /// Ends the capture and returns what was said, as one line.
+    pub fn finish(mut self) -> io::Result<String> {
+        flush();
         let mut said = Vec::new();
-        // The two descriptors share one offset: read from the start, which leaves it at the end.
+        // All descriptors share one offset: reading to the end leaves it there.
         self.file.rewind()?;
         self.file.read_to_end(&mut said)?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        let said = String::from_utf8_lossy(&said);
+        let mut lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines.dedup();
+        Ok(lines.join("; "))
     }
+}
+
+/// Writes out what Rust and C have buffered for the standard streams.
+fn flush() {
+    // A closed standard output is not this module's concern.
+    drop(io::stdout().flush());
+    // SAFETY: null means every stream that C has open.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
+        flush();
+        for (fd, saved) in &self.streams {
+            // SAFETY: both descriptors are open.
+            unsafe { libc::dup2(saved.as_raw_fd(), *fd) };
+        }
         // SAFETY: a null stream puts DPDK's default back; after it DPDK does not know ours any more
         // and it may be closed.
         unsafe {

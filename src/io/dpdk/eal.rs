@@ -2,11 +2,13 @@
 //! [`EalConfig`](crate::io::eal_config::EalConfig) composes.
 
 use std::collections::BTreeSet;
-use std::ffi::{CString, NulError, c_char, c_int};
-use std::io;
+use std::ffi::{CStr, CString, NulError, OsStr, c_char, c_int};
 use std::marker::PhantomData;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
 
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -25,12 +27,18 @@ pub enum EalError {
     /// An argument has a NUL inside.
     #[error("an EAL argument has a NUL byte in it: {0}")]
     Argument(#[from] NulError),
-    /// Hugepages were asked for and there are not enough.
+    /// EAL does not know an option, or its value is none.
+    #[error("DPDK does not understand its arguments: correct those given to EAL ({said})")]
+    Options {
+        /// DPDK's own words.
+        said: String,
+    },
+    /// The memory asked for is not there.
     #[error(
-        "DPDK found no free hugepages: reserve some (`echo 512 > /proc/sys/vm/nr_hugepages`) or set hugepages to \
-         \"never\" ({said})"
+        "DPDK found no memory: reserve hugepages (`echo 512 > /proc/sys/vm/nr_hugepages`), ask for less (memory_mb), or \
+         set hugepages to \"never\" ({said})"
     )]
-    Hugepages {
+    Memory {
         /// DPDK's own words.
         said: String,
     },
@@ -71,6 +79,8 @@ pub struct Eal(Arc<Running>);
 struct Running {
     /// The numbers of the ports that are open, so that none is opened twice.
     open_ports: Mutex<BTreeSet<u16>>,
+    /// What EAL said while it started: why a device is missing.
+    said: String,
 }
 
 impl Drop for Running {
@@ -84,8 +94,9 @@ impl Drop for Running {
 impl Eal {
     /// Starts EAL with these arguments (without a program name). Takes about 0.2 s.
     ///
-    /// DPDK's warnings while it starts are caught and come back in the error; later ones go to
-    /// standard error. An operator who gives `--log-level` sees everything at once. The calling
+    /// What DPDK (and anyone else) prints meanwhile is caught and comes back in the error or in
+    /// [`Eal::start_log`]; later warnings go to standard error. An operator who gives `--log-level`
+    /// sees everything at once. The calling
     /// thread becomes DPDK's main thread; its CPU affinity is the same afterwards as before.
     ///
     /// # Errors
@@ -102,29 +113,33 @@ impl Eal {
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(EalError::AlreadyStarted);
         }
-        let mut capture =
-            if asked_for_log { None } else { Some(Capture::start().map_err(EalError::Capture)?) };
+        let capture =
+            if asked_for_log { None } else { Some(Capture::everything().map_err(EalError::Capture)?) };
         // EAL pins the calling thread to the cores of its main lcore.
         let affinity = sched_getaffinity(Pid::from_raw(0));
         let result = init(args);
+        let said = capture.map_or_else(|| Ok(String::new()), Capture::finish).map_err(EalError::Capture)?;
         if let Ok(affinity) = affinity
             && let Err(error) = sched_setaffinity(Pid::from_raw(0), &affinity)
         {
             tracing::warn!("the CPU affinity of DPDK's main thread could not be put back: {error}");
         }
+        remove_empty_runtime_folder();
         match result {
-            Ok(()) => Ok(Eal(Arc::new(Running { open_ports: Mutex::default() }))),
-            Err(errno) => {
-                let said = capture.as_mut().map_or_else(|| Ok(String::new()), Capture::text);
-                Err(EalError::explain(errno, &said.map_err(EalError::Capture)?))
-            }
+            Ok(()) => Ok(Eal(Arc::new(Running { open_ports: Mutex::default(), said }))),
+            Err(errno) => Err(EalError::explain(errno, said)),
         }
+    }
+
+    /// What EAL warned of while it started; empty if it went to standard error instead.
+    pub fn start_log(&self) -> &str {
+        &self.0.said
     }
 
     /// DPDK's version, such as `DPDK 22.11.11`.
     pub fn version() -> String {
         // SAFETY: a C string that DPDK keeps for good.
-        let version = unsafe { std::ffi::CStr::from_ptr(dpdk_sys::rte_version()) };
+        let version = unsafe { CStr::from_ptr(dpdk_sys::rte_version()) };
         version.to_string_lossy().into_owned()
     }
 
@@ -157,6 +172,17 @@ fn init(args: Vec<CString>) -> Result<(), io::Error> {
     if result < 0 { Err(last_error()) } else { Ok(()) }
 }
 
+/// EAL makes a folder for this process's files also when it is told to make no files, and never
+/// removes it. A folder that does hold files stays.
+fn remove_empty_runtime_folder() {
+    // SAFETY: a C string that EAL keeps for good; empty if EAL did not get that far.
+    let folder = unsafe { CStr::from_ptr(dpdk_sys::rte_eal_get_runtime_dir()) };
+    let folder = Path::new(OsStr::from_bytes(folder.to_bytes()));
+    if let Err(error) = fs::remove_dir(folder) {
+        tracing::debug!("DPDK's folder {} stays: {error}", folder.display());
+    }
+}
+
 /// The calling thread's `rte_errno`.
 pub(super) fn last_error() -> io::Error {
     // SAFETY: reads a thread-local variable.
@@ -165,17 +191,20 @@ pub(super) fn last_error() -> io::Error {
 
 impl EalError {
     /// The error that fits what DPDK said: its number alone tells little.
-    fn explain(errno: io::Error, said: &str) -> EalError {
-        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        let said = lines.collect::<Vec<_>>().join("; ");
+    fn explain(errno: io::Error, said: String) -> EalError {
+        // After an option that it does not know, EAL prints all those it does.
+        if let Some((before, _usage)) = said.split_once("; Usage:") {
+            return EalError::Options { said: before.to_owned() };
+        }
         let mentions = |words: &[&str]| words.iter().any(|word| said.contains(word));
-        if mentions(&["Operation not permitted", "Permission denied"])
-            || matches!(errno.kind(), io::ErrorKind::PermissionDenied)
+        if mentions(&["Cannot get hugepage information", "Not enough memory available", "Cannot init memory"])
+        {
+            EalError::Memory { said }
+        } else if mentions(&["Operation not permitted", "Permission denied"])
+            || errno.kind() == io::ErrorKind::PermissionDenied
         {
             EalError::Permission { said }
-        } else if mentions(&["hugepage", "huge page", "Cannot init memory"]) {
-            EalError::Hugepages { said }
-        } else if mentions(&["device", "Cannot probe"]) {
+        } else if mentions(&["device"]) {
             EalError::Device { said }
         } else {
             EalError::Init { errno, said }
@@ -185,7 +214,7 @@ impl EalError {
 
 /// A thread that DPDK knows: without it, taking packets from a pool and giving them back costs
 /// twice as much. Made on the thread it is for, after the thread was pinned (its NUMA node is read
-/// then), and dropped there.
+/// then), and dropped there. The packets in its cache stay there for the next thread that registers.
 #[derive(Debug)]
 pub struct WorkerThread {
     _eal: Eal,

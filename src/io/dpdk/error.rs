@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum PortError {
     /// DPDK has no such device.
     #[error(
-        "no such device: {device}; DPDK has {}. Name a net_… device, or a PCI address bound to vfio-pci \
+        "no such device: {device}; DPDK has {}: name a net_… device that is configured, or bind the PCI device to vfio-pci \
          (`dpdk-devbind.py --status`)",
         list(known)
     )]
@@ -18,23 +18,40 @@ pub enum PortError {
         /// What there is.
         known: Vec<String>,
     },
+    /// DPDK's driver tried to open the device when EAL started, and could not.
+    #[error(
+        "device {device} could not be opened: check its arguments, that its interface exists, and that the process has \
+         CAP_NET_RAW and CAP_NET_ADMIN ({said})"
+    )]
+    NotOpened {
+        /// Its name.
+        device: String,
+        /// DPDK's own words.
+        said: String,
+    },
     /// The device is open as another port.
     #[error("device {device} is open already: a device can be one port only")]
     InUse {
         /// Its name.
         device: String,
     },
+    /// No pool was given, so no queue.
+    #[error("device {device} needs at least one queue: configure at least one worker core")]
+    NoQueues {
+        /// Its name.
+        device: String,
+    },
     /// The device cannot have so many queues.
     #[error(
-        "device {device} has at most {max} queues and {wanted} workers want one each: use at most {max} cores, or give \
-         the device more queues (net_af_packet: qpairs={wanted})"
+        "device {device} has {max} queue pairs at most and {wanted} workers want one each: configure fewer cores, or \
+         give the device more queues (net_af_packet: qpairs={wanted})"
     )]
     Queues {
         /// Its name.
         device: String,
-        /// Queues asked for.
+        /// Queue pairs asked for.
         wanted: usize,
-        /// Queues it can have.
+        /// Queue pairs it can have.
         max: u16,
     },
     /// The device, or the interface below it, does not take the MTU.
@@ -90,7 +107,7 @@ pub enum PortError {
         step: &'static str,
     },
     /// The device refused something else.
-    #[error("could not {step} device {device}: {source}")]
+    #[error("could not {step} device {device}: {source}{}", words(said))]
     Step {
         /// Its name.
         device: String,
@@ -98,7 +115,24 @@ pub enum PortError {
         step: &'static str,
         /// DPDK's error.
         source: io::Error,
+        /// DPDK's own words.
+        said: String,
     },
+}
+
+impl PortError {
+    /// Adds DPDK's own words where they explain.
+    pub(super) fn with_words(mut self, words: String) -> PortError {
+        if let PortError::Step { said, .. } = &mut self {
+            *said = words;
+        }
+        self
+    }
+}
+
+/// DPDK's words in parentheses, if there are any.
+fn words(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(" ({said})") }
 }
 
 fn list(devices: &[String]) -> String {

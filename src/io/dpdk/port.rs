@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use dpdk_sys::{RTE_ETH_MQ_RX_RSS, SHIM_MAX_PORTS, SHIM_PORT_NAME_LEN};
 
+use super::capture::Capture;
 use super::eal::Eal;
 use super::error::PortError;
 use super::kernel::KernelInterface;
@@ -120,7 +121,7 @@ impl Started {
         Err(if source.kind() == io::ErrorKind::PermissionDenied {
             PortError::Permission { device, step }
         } else {
-            PortError::Step { device, step, source }
+            PortError::Step { device, step, source, said: String::new() }
         })
     }
 }
@@ -144,6 +145,22 @@ impl Port {
     /// # Errors
     /// See [`PortError`]. The device is closed then, and cannot be opened again in this process.
     pub fn open(eal: &Eal, config: &PortConfig, pools: &[Mempool]) -> Result<Port, PortError> {
+        // What the driver says belongs into the error; if it cannot be caught, it goes to standard error.
+        let capture = Capture::log().ok();
+        let result = Port::configure_and_start(eal, config, pools);
+        let said = capture.and_then(|capture| capture.finish().ok()).unwrap_or_default();
+        match result {
+            Ok(port) => {
+                if !said.is_empty() {
+                    tracing::debug!("DPDK, of device {}: {said}", config.device);
+                }
+                Ok(port)
+            }
+            Err(error) => Err(error.with_words(said)),
+        }
+    }
+
+    fn configure_and_start(eal: &Eal, config: &PortConfig, pools: &[Mempool]) -> Result<Port, PortError> {
         let started = find(eal, &config.device, pools)?;
         let info = device_info(&started)?;
         let queues = queue_count(&started, &info, pools.len())?;
@@ -301,8 +318,14 @@ impl Port {
 
 /// Finds the device by its name and claims it.
 fn find(eal: &Eal, device: &str, pools: &[Mempool]) -> Result<Started, PortError> {
-    let no_such_device = || PortError::NoSuchDevice { device: device.to_owned(), known: known_devices() };
     let name = Device::parse(device).map_or_else(|_| device.to_owned(), |device| device.name);
+    let no_such_device = || {
+        let device = name.clone();
+        match eal.start_log() {
+            said if said.contains(&device) => PortError::NotOpened { device, said: said.to_owned() },
+            _ => PortError::NoSuchDevice { device, known: known_devices() },
+        }
+    };
     let c_name = CString::new(name.as_str()).map_err(|_| no_such_device())?;
     let mut number = 0;
     // SAFETY: a C string; `number` is filled.
@@ -323,15 +346,21 @@ fn find(eal: &Eal, device: &str, pools: &[Mempool]) -> Result<Started, PortError
 
 /// The names of the devices that DPDK has.
 fn known_devices() -> Vec<String> {
-    let name_of = |number: u16| {
+    let mut devices = Vec::new();
+    // SAFETY: for any number; the answer is the next port, or the limit.
+    let next = |number: u16| unsafe { dpdk_sys::rte_eth_find_next(number) };
+    let mut number = next(0);
+    while u32::from(number) < SHIM_MAX_PORTS {
         let mut name = [0; SHIM_PORT_NAME_LEN as usize];
-        // SAFETY: the buffer has the length that DPDK asks for, and is a C string if the call succeeds.
-        let result = unsafe { dpdk_sys::rte_eth_dev_get_name_by_port(number, name.as_mut_ptr()) };
-        let bytes = name.map(c_char::cast_unsigned);
-        let name = CStr::from_bytes_until_nul(&bytes).ok()?;
-        (result == 0).then(|| name.to_string_lossy().into_owned())
-    };
-    (0..SHIM_MAX_PORTS).filter_map(|number| name_of(u16::try_from(number).ok()?)).collect()
+        // SAFETY: the buffer has the length that DPDK asks for.
+        if unsafe { dpdk_sys::rte_eth_dev_get_name_by_port(number, name.as_mut_ptr()) } == 0 {
+            let bytes = name.map(c_char::cast_unsigned);
+            let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+            devices.push(name.to_string_lossy().into_owned());
+        }
+        number = next(number + 1);
+    }
+    devices
 }
 
 fn device_info(port: &Started) -> Result<dpdk_sys::rte_eth_dev_info, PortError> {
@@ -345,7 +374,8 @@ fn device_info(port: &Started) -> Result<dpdk_sys::rte_eth_dev_info, PortError> 
 fn queue_count(port: &Started, info: &dpdk_sys::rte_eth_dev_info, wanted: usize) -> Result<u16, PortError> {
     let max = info.max_rx_queues.min(info.max_tx_queues);
     match u16::try_from(wanted) {
-        Ok(count) if count >= 1 && count <= max => Ok(count),
+        Ok(0) => Err(PortError::NoQueues { device: port.device.clone() }),
+        Ok(count) if count <= max => Ok(count),
         _ => Err(PortError::Queues { device: port.device.clone(), wanted, max }),
     }
 }
@@ -369,7 +399,9 @@ fn configure(
     let mut conf: dpdk_sys::rte_eth_conf = unsafe { zeroed() };
     if let Some(rss) = &mut rss {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-        conf.rx_adv_conf.rss_conf.rss_key = rss.key.as_mut_ptr();
+        if !rss.key.is_empty() {
+            conf.rx_adv_conf.rss_conf.rss_key = rss.key.as_mut_ptr();
+        }
         conf.rx_adv_conf.rss_conf.rss_key_len = u8::try_from(rss.key.len()).unwrap_or(u8::MAX);
         conf.rx_adv_conf.rss_conf.rss_hf = fields;
         if rss.delivered {
@@ -395,7 +427,8 @@ fn set_mtu(
         // SAFETY: the port exists; `mtu` is filled.
         let result = unsafe { dpdk_sys::rte_eth_dev_get_mtu(port.number, &raw mut mtu) };
         // An interface that the kernel shares has the kernel's, whatever DPDK believes.
-        let kernels = kernel_interface(info.if_index).and_then(|interface| u16::try_from(interface.mtu).ok());
+        let kernels = kernel_interface(info.if_index);
+        let kernels = kernels.map(|interface| u16::try_from(interface.mtu).unwrap_or(u16::MAX));
         port.check("read the MTU of", result).map(|()| kernels.unwrap_or(mtu))
     };
     let mut mtu = current()?;

@@ -8,19 +8,16 @@ use crate::id::QueueId;
 /// are swapped and the ports kept, as an appliance's answers have them. F-2.
 const SYMMETRIC: [u8; 2] = [0x6d, 0x5a];
 
-/// The key length of a device that names none: what most have.
-const USUAL_KEY_LEN: u8 = 40;
-
-/// A key of as many bytes as the device asks for; DPDK 23.11 and later refuse any other length.
+/// A key of as many bytes as the device asks for; DPDK 23.11 and later refuse any other length. None
+/// for a device that takes no key.
 pub(super) fn symmetric_key(hash_key_size: u8) -> Vec<u8> {
-    let len = if hash_key_size == 0 { USUAL_KEY_LEN } else { hash_key_size };
-    SYMMETRIC.into_iter().cycle().take(usize::from(len)).collect()
+    SYMMETRIC.into_iter().cycle().take(usize::from(hash_key_size)).collect()
 }
 
 /// What a port's device does to spread packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rss {
-    /// The Toeplitz key it hashes with.
+    /// The Toeplitz key it hashes with; empty if it has one of its own, which may not be symmetric.
     pub key: Vec<u8>,
     /// Whether the hash is over the ports too, for TCP and for UDP.
     pub ports: bool,
@@ -86,7 +83,7 @@ mod tests {
     #[test]
     fn the_key_is_as_long_as_the_device_asks() {
         assert_eq!(symmetric_key(52).len(), 52);
-        assert_eq!(symmetric_key(0).len(), 40);
+        assert!(symmetric_key(0).is_empty());
         assert_eq!(symmetric_key(40)[..4], [0x6d, 0x5a, 0x6d, 0x5a]);
     }
 }
