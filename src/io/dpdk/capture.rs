@@ -4,18 +4,22 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held while DPDK's log goes into a file in memory; dropped, the log goes to standard error again.
-pub(super) struct Capture {
+/// The file in memory, made at the first capture. DPDK's own threads may write to its stream at any
+/// moment, so it is never closed.
+static LOG: Mutex<Option<Log>> = Mutex::new(None);
+
+struct Log {
     stream: *mut libc::FILE,
     file: File,
-    /// Standard output and error as they were, if they are caught too.
-    streams: Vec<(RawFd, OwnedFd)>,
 }
 
-impl Capture {
-    /// Catches DPDK's log from here on.
-    pub fn log() -> io::Result<Capture> {
+// SAFETY: C's streams lock themselves.
+unsafe impl Send for Log {}
+
+impl Log {
+    fn new() -> io::Result<Log> {
         // SAFETY: the name is a C string; a negative result is handled.
         let fd = unsafe { libc::memfd_create(c"flowgate-dpdk-log".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -23,16 +27,36 @@ impl Capture {
         }
         // SAFETY: `fd` was opened above and nobody else has it.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        // The stream gets a descriptor of its own, since `fclose` closes it.
         let own = file.try_clone()?.into_raw_fd();
         // SAFETY: an open descriptor that is the stream's from here on.
         let stream = unsafe { libc::fdopen(own, c"w".as_ptr()) };
-        if stream.is_null() {
-            return Err(io::Error::last_os_error());
+        if stream.is_null() { Err(io::Error::last_os_error()) } else { Ok(Log { stream, file }) }
+    }
+}
+
+/// Held while DPDK's log goes into the file; dropped, the log goes to standard error again. One at a
+/// time: a second waits.
+pub(super) struct Capture {
+    log: MutexGuard<'static, Option<Log>>,
+    /// Standard output and error as they were, if they are caught too.
+    streams: Vec<(RawFd, OwnedFd)>,
+}
+
+impl Capture {
+    /// Catches DPDK's log from here on.
+    pub fn log() -> io::Result<Capture> {
+        let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.is_none() {
+            *log = Some(Log::new()?);
         }
-        // SAFETY: the stream is open, and stays so until DPDK was told otherwise in `drop`.
-        unsafe { dpdk_sys::rte_openlog_stream(stream.cast()) };
-        Ok(Capture { stream, file, streams: Vec::new() })
+        let mut capture = Capture { log, streams: Vec::new() };
+        if let Some(log) = capture.log.as_mut() {
+            log.file.set_len(0)?;
+            log.file.rewind()?;
+            // SAFETY: the stream is never closed.
+            unsafe { dpdk_sys::rte_openlog_stream(log.stream.cast()) };
+        }
+        Ok(capture)
     }
 
     /// Catches also what is written to standard output and error, by anyone in this process: EAL
@@ -40,14 +64,16 @@ impl Capture {
     pub fn everything() -> io::Result<Capture> {
         let mut capture = Capture::log()?;
         flush();
-        for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-            // SAFETY: standard streams are open for as long as the process runs.
-            let saved = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
-            // SAFETY: both descriptors are open.
-            if unsafe { libc::dup2(capture.file.as_raw_fd(), fd) } < 0 {
-                return Err(io::Error::last_os_error());
+        if let Some(log) = capture.log.as_ref() {
+            for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+                // SAFETY: standard streams are open for as long as the process runs.
+                let saved = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
+                // SAFETY: both descriptors are open.
+                if unsafe { libc::dup2(log.file.as_raw_fd(), fd) } < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                capture.streams.push((fd, saved));
             }
-            capture.streams.push((fd, saved));
         }
         Ok(capture)
     }
@@ -56,9 +82,11 @@ impl Capture {
     pub fn finish(mut self) -> io::Result<String> {
         flush();
         let mut said = Vec::new();
-        // All descriptors share one offset: reading to the end leaves it there.
-        self.file.rewind()?;
-        self.file.read_to_end(&mut said)?;
+        if let Some(log) = self.log.as_mut() {
+            // All descriptors share one offset: reading to the end leaves it there.
+            log.file.rewind()?;
+            log.file.read_to_end(&mut said)?;
+        }
         let said = String::from_utf8_lossy(&said);
         let mut lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         lines.dedup();
@@ -81,11 +109,7 @@ impl Drop for Capture {
             // SAFETY: both descriptors are open.
             unsafe { libc::dup2(saved.as_raw_fd(), *fd) };
         }
-        // SAFETY: a null stream puts DPDK's default back; after it DPDK does not know ours any more
-        // and it may be closed.
-        unsafe {
-            dpdk_sys::rte_openlog_stream(std::ptr::null_mut());
-            libc::fclose(self.stream);
-        }
+        // SAFETY: a null stream puts DPDK's default back.
+        unsafe { dpdk_sys::rte_openlog_stream(std::ptr::null_mut()) };
     }
 }

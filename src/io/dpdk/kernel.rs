@@ -16,8 +16,12 @@ pub(super) struct KernelInterface {
 }
 
 impl KernelInterface {
-    /// Asks the kernel. `index` is not 0.
-    pub fn by_index(index: u32) -> io::Result<KernelInterface> {
+    /// The interface below a port, if it has one (its index is not 0) and this namespace knows it.
+    pub fn below(index: u32) -> Option<KernelInterface> {
+        if index == 0 { None } else { KernelInterface::by_index(index).ok() }
+    }
+
+    fn by_index(index: u32) -> io::Result<KernelInterface> {
         // SAFETY: no pointers; a negative result is handled.
         let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {

@@ -8,6 +8,7 @@
 //! single one: see [`Mbuf`] and [`Queue`].
 
 mod capture;
+mod device;
 mod eal;
 mod error;
 mod kernel;

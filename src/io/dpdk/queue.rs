@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::device::Device;
 use super::mbuf::Mbuf;
-use super::port::Started;
 use crate::id::QueueId;
 use crate::io::{Burst, PortQueue};
 
@@ -12,16 +12,16 @@ use crate::io::{Burst, PortQueue};
 /// (DPDK's queues take no locks); it may move to another thread. Keeps its port started.
 #[derive(Debug)]
 pub struct Queue {
-    port: Arc<Started>,
+    device: Arc<Device>,
     /// DPDK's number of the port, at hand for the bursts.
-    port_number: u16,
+    port: u16,
     queue: QueueId,
 }
 
 impl Queue {
-    /// The caller has claimed `queue` of `port`.
-    pub(super) fn new(port: Arc<Started>, queue: QueueId) -> Queue {
-        Queue { port_number: port.number(), port, queue }
+    /// The caller has claimed `queue` of `device`.
+    pub(super) fn new(device: Arc<Device>, queue: QueueId) -> Queue {
+        Queue { port: device.number, device, queue }
     }
 
     /// Its number.
@@ -32,7 +32,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.port.release(self.queue);
+        self.device.release_queue(self.queue);
     }
 }
 
@@ -45,12 +45,12 @@ impl PortQueue for Queue {
         let len = burst.len();
         #[expect(clippy::cast_possible_truncation, reason = "a burst is 32")]
         let room = burst.remaining_capacity() as u16;
-        // SAFETY: the port is started while `self.port` lives, the queue is one of its own and
+        // SAFETY: the port is started while `self.device` lives, the queue is one of its own and
         // nobody else's. `Mbuf` is a transparent, non-null pointer; the burst has room for `room`
         // of them, and the call fills as many as it returns with packets that are then ours.
         unsafe {
             let spare = burst.as_mut_ptr().add(len).cast::<*mut dpdk_sys::Mbuf>();
-            let taken = dpdk_sys::shim_rx_burst(self.port_number, self.queue.0, spare, room);
+            let taken = dpdk_sys::shim_rx_burst(self.port, self.queue.0, spare, room);
             burst.set_len(len + usize::from(taken));
         }
     }
@@ -65,7 +65,7 @@ impl PortQueue for Queue {
         unsafe {
             let packets = burst.as_mut_ptr();
             let sent = usize::from(dpdk_sys::shim_tx_burst(
-                self.port_number,
+                self.port,
                 self.queue.0,
                 packets.cast::<*mut dpdk_sys::Mbuf>(),
                 count,
