@@ -5,6 +5,7 @@
 //! ```text
 //! bin → control → datapath → balance → flow → wire
 //!                 datapath → io → dpdk-sys
+//! bin → reflector → datapath::reset, wire
 //! ```
 //!
 //! `wire`, `flow`, `balance` and `datapath::decide` know bytes and numbers only: no DPDK, no
@@ -16,4 +17,5 @@ pub mod datapath;
 pub mod flow;
 pub mod id;
 pub mod io;
+pub mod reflector;
 pub mod wire;

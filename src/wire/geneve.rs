@@ -117,10 +117,7 @@ pub enum GeneveError {
 #[inline]
 pub fn parse(udp_payload: &[u8]) -> Result<Received, GeneveError> {
     if let Some(header) = udp_payload.first_chunk::<LEN>()
-        && be16(header, 0) == Some(VERSION_AND_LENGTH)
-        && be32(header, 8) == Some(ENDPOINT_ID_HEADER)
-        && be32(header, 20) == Some(ATTACHMENT_ID_HEADER)
-        && be32(header, 32) == Some(FLOW_COOKIE_HEADER)
+        && has_canonical_options(header)
         && let Some(protocol @ (ethertype::IPV4 | ethertype::IPV6)) = be16(header, 2)
         && let (Some(endpoint_id), Some(attachment_id), Some(cookie)) =
             (be64(header, 12), be64(header, 24), be32(header, 36))
@@ -130,11 +127,11 @@ pub fn parse(udp_payload: &[u8]) -> Result<Received, GeneveError> {
     parse_any_order(udp_payload)
 }
 
-/// Whether the packet has exactly the header and options that W-1 and W-2 ask for, in their order.
+/// Whether the packet has version 0, no flags, and exactly the options that W-2 asks for in their order.
 /// [`parse`] accepts more (W-4).
-pub fn is_canonical(udp_payload: &[u8]) -> bool {
-    be32(udp_payload, 4) == Some(0)
-        && be16(udp_payload, 0) == Some(VERSION_AND_LENGTH)
+#[inline]
+pub fn has_canonical_options(udp_payload: &[u8]) -> bool {
+    be16(udp_payload, 0) == Some(VERSION_AND_LENGTH)
         && be32(udp_payload, 8) == Some(ENDPOINT_ID_HEADER)
         && be32(udp_payload, 20) == Some(ATTACHMENT_ID_HEADER)
         && be32(udp_payload, 32) == Some(FLOW_COOKIE_HEADER)

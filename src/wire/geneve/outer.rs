@@ -108,11 +108,15 @@ fn put<const N: usize>(out: &mut [u8; OUTER_LEN], at: usize, field: [u8; N]) {
     }
 }
 
-/// Computes the UDP checksum of an encapsulated frame, as [`OuterTemplate::write`] began it, over all of
-/// its payload. Bytes after the datagram (padding) do not count. A frame that is shorter than it says is left
-/// as it is.
+/// Computes the UDP checksum of an encapsulated frame, as [`OuterTemplate::write`] began it (W-3, on demand): one
+/// pass over all of its payload.
 pub fn fill_udp_checksum(frame: &mut [u8]) {
-    let Some(ip) = frame.get_mut(IP..) else { return };
+    fill_udp_checksum_of_packet(frame.get_mut(IP..).unwrap_or_default());
+}
+
+/// Like [`fill_udp_checksum`], of the IPv4 packet at the start of `ip`. Bytes after the datagram (padding) do not
+/// count. A packet that is shorter than it says is left as it is.
+pub fn fill_udp_checksum_of_packet(ip: &mut [u8]) {
     let Ok(header) = Ipv4Header::parse(ip) else { return };
     let udp = usize::from(header.header_len);
     let Some(UdpHeader { len, .. }) = ip.get(udp..).and_then(UdpHeader::parse) else { return };

@@ -185,7 +185,7 @@ proptest! {
             super::super::parse(payload),
             Ok(Received { cookie, endpoint_id, attachment_id, inner_offset: 40, protocol })
         );
-        prop_assert!(super::super::is_canonical(payload));
+        prop_assert!(super::super::has_canonical_options(payload));
         prop_assert_eq!(&payload[40..], &inner);
     }
 
