@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::IsTerminal;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,20 +12,21 @@ use flowgate::reflector::behaviour::{Behaviour, Health};
 use flowgate::reflector::{self, Options};
 use tracing_subscriber::EnvFilter;
 
-/// Stands in for an appliance behind a Gateway Load Balancer: takes GENEVE packets at UDP port 6081, says what
-/// in them is not as it should be, sends them back, and answers health checks.
+/// Stands in for an appliance behind a Gateway Load Balancer: takes GENEVE packets at UDP port
+/// 6081, says what in them is not as it should be, sends them back, and answers health checks.
 ///
-/// Without options it is a good appliance. The options under "Misbehaviour" make it fail in the ways that
-/// appliances do, from the start; each can also be switched while it runs, by a line on the control socket:
+/// Without options it is a good appliance. The options under "Misbehaviour" make it fail in the
+/// ways that appliances do, from the start; each can also be switched while it runs, by a line on
+/// the control socket:
 ///
 ///   echo '{"drop":true}' | nc -NU /run/reflector.sock
 ///   echo '{"health":"silent","drop":true}' | nc -NU /run/reflector.sock
 ///   echo '{"counters":{}}' | nc -NU /run/reflector.sock
 ///
-/// It needs raw sockets: run it as root or with CAP_NET_RAW. What it finds amiss it logs to standard error, each
-/// kind at its first, second, fourth, eighth … time; RUST_LOG sets the level.
+/// It needs raw sockets: run it as root or with CAP_NET_RAW. What it finds amiss it logs to
+/// standard error, each kind at its first, second, fourth, eighth … time; RUST_LOG sets the level.
 #[derive(Parser, Debug)]
-#[command(name = "flowgate-reflector", version, max_term_width = 100)]
+#[command(name = "flowgate-reflector", version, max_term_width = 100, verbatim_doc_comment)]
 struct Arguments {
     /// Take packets at this address only [default: every address of the machine]
     #[arg(long, default_value_t = Ipv4Addr::UNSPECIFIED, hide_default_value = true)]
@@ -49,7 +51,12 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
 
     let options = Options {
         address: arguments.address,
