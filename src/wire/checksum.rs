@@ -25,12 +25,18 @@ impl Sum {
             let word = u64::from_ne_bytes(*word);
             sum += (word & 0xffff_ffff) + (word >> 32);
         }
-        let mut tail = [0; 8];
-        for (to, from) in tail.iter_mut().zip(rest) {
-            *to = *from;
+        let mut rest = rest;
+        if let Some((word, behind)) = rest.split_first_chunk::<4>() {
+            sum += u64::from(u32::from_ne_bytes(*word));
+            rest = behind;
         }
-        let tail = u64::from_ne_bytes(tail);
-        sum += (tail & 0xffff_ffff) + (tail >> 32);
+        if let Some((word, behind)) = rest.split_first_chunk::<2>() {
+            sum += u64::from(u16::from_ne_bytes(*word));
+            rest = behind;
+        }
+        if let [last] = rest {
+            sum += u64::from(u16::from_ne_bytes([*last, 0]));
+        }
         self.u16(u16::from_be(fold(sum)))
     }
 

@@ -7,8 +7,9 @@ use super::icmp::{self, IcmpClass};
 pub use super::ip::{Fragment, IpVersion, PacketError, protocol};
 use super::ipv4::Ipv4Header;
 use super::ipv6::{self, Ipv6Header};
-use super::load::{be16, be32};
+use super::load::{be16, field16};
 use super::tcp::{self, TcpFlags};
+use super::udp;
 
 /// What a packet's transport is to the data path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,20 +152,25 @@ fn parse_v4(ip: &[u8], extent: Extent) -> Result<Packet, PacketError> {
         Extent::Whole => ip.get(..usize::from(header.total_len)).ok_or(PacketError::LengthMismatch)?,
         Extent::Quoted => ip,
     };
-    let packet = Packet {
+    let Transport { src_port, dst_port, kind, tcp_flags } = match header.fragment {
+        Fragment::Later => Transport::NONE,
+        Fragment::Whole | Fragment::First => {
+            Transport::read(ip, header_len, IpVersion::V4, header.protocol, extent)?
+        }
+    };
+    Ok(Packet {
         src: u128::from(header.src),
         dst: u128::from(header.dst),
         total_len: u32::from(header.total_len),
         header_len,
-        src_port: 0,
-        dst_port: 0,
+        src_port,
+        dst_port,
         protocol: header.protocol,
         version: IpVersion::V4,
         fragment: header.fragment,
-        kind: Kind::Other,
-        tcp_flags: TcpFlags::empty(),
-    };
-    with_transport(packet, ip, extent)
+        kind,
+        tcp_flags,
+    })
 }
 
 #[inline(always)]
@@ -175,87 +181,131 @@ fn parse_v6(ip: &[u8], extent: Extent) -> Result<Packet, PacketError> {
         Extent::Whole => ip.get(..total_len).ok_or(PacketError::LengthMismatch)?,
         Extent::Quoted => ip,
     };
-    let transport = ipv6::walk(ip, header.next_header)?;
-    let packet = Packet {
+    let ipv6::Transport { protocol, offset, fragment } = ipv6::walk(ip, header.next_header)?;
+    let Transport { src_port, dst_port, kind, tcp_flags } = match fragment {
+        Fragment::Later => Transport::NONE,
+        Fragment::Whole | Fragment::First => Transport::read(ip, offset, IpVersion::V6, protocol, extent)?,
+    };
+    Ok(Packet {
         src: header.src,
         dst: header.dst,
         total_len: 40 + u32::from(header.payload_len),
-        header_len: transport.offset,
-        src_port: 0,
-        dst_port: 0,
-        protocol: transport.protocol,
+        header_len: offset,
+        src_port,
+        dst_port,
+        protocol,
         version: IpVersion::V6,
-        fragment: transport.fragment,
-        kind: Kind::Other,
-        tcp_flags: TcpFlags::empty(),
-    };
-    with_transport(packet, ip, extent)
+        fragment,
+        kind,
+        tcp_flags,
+    })
 }
 
-/// Adds what the transport header says. `ip` ends where the packet does.
-#[inline(always)]
-fn with_transport(mut packet: Packet, ip: &[u8], extent: Extent) -> Result<Packet, PacketError> {
-    if packet.fragment == Fragment::Later {
-        return Ok(packet);
+/// What the transport header says. Small enough for registers: a [`Packet`] that was built in parts would
+/// be copied, and its parts' narrow stores stall the copy's wide loads.
+struct Transport {
+    src_port: u16,
+    dst_port: u16,
+    kind: Kind,
+    tcp_flags: TcpFlags,
+}
+
+impl Transport {
+    /// No ports, no flags.
+    const NONE: Transport = Transport::of(Kind::Other);
+
+    const fn of(kind: Kind) -> Transport {
+        Transport { src_port: 0, dst_port: 0, kind, tcp_flags: TcpFlags::empty() }
     }
-    let at = usize::from(packet.header_len);
-    let needed = match (packet.protocol, extent) {
-        (protocol::TCP, Extent::Whole) => tcp::HEADER_LEN,
-        // SCTP's common header is ports, verification tag and checksum (RFC 9260 3.1).
-        (protocol::SCTP, Extent::Whole) => 12,
-        (protocol::TCP | protocol::SCTP | protocol::UDP | protocol::UDP_LITE, _) => 8,
-        (protocol::ICMP, _) if packet.version == IpVersion::V4 => return with_icmp(packet, ip),
-        (protocol::ICMPV6, _) if packet.version == IpVersion::V6 => return with_icmp(packet, ip),
-        _ => return Ok(packet),
-    };
-    let transport =
-        ip.get(at..).filter(|rest| rest.len() >= needed).ok_or(PacketError::TransportTruncated)?;
-    let ports = be32(transport, 0).ok_or(PacketError::TransportTruncated)?;
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
-    {
-        packet.src_port = (ports >> 16) as u16;
-        packet.dst_port = ports as u16;
-    }
-    packet.kind = Kind::Datagram;
-    if packet.protocol == protocol::TCP {
-        packet.kind = Kind::Tcp;
-        if let Some(offset_and_flags) = be16(transport, 12) {
-            let [offset, flags] = offset_and_flags.to_be_bytes();
-            packet.tcp_flags = TcpFlags::from_bits_retain(flags);
-            let data_offset = usize::from(offset >> 4) * 4;
-            if extent == Extent::Whole {
-                if data_offset < tcp::HEADER_LEN {
-                    return Err(PacketError::BadDataOffset);
-                }
-                if data_offset > transport.len() {
-                    return Err(PacketError::TransportTruncated);
-                }
+
+    /// Reads the transport header at `at`. `ip` ends where the packet does.
+    #[inline(always)]
+    fn read(
+        ip: &[u8],
+        at: u16,
+        version: IpVersion,
+        protocol: u8,
+        extent: Extent,
+    ) -> Result<Transport, PacketError> {
+        let transport = ip.get(usize::from(at)..).ok_or(PacketError::TransportTruncated)?;
+        match (protocol, version) {
+            (protocol::TCP, _) => Transport::read_tcp(transport, extent),
+            (protocol::UDP | protocol::UDP_LITE, _) => Transport::read_ports(transport, udp::HEADER_LEN),
+            (protocol::SCTP, _) => match extent {
+                Extent::Whole => Transport::read_ports(transport, SCTP_HEADER_LEN),
+                Extent::Quoted => Transport::read_ports(transport, QUOTED_LEN),
+            },
+            (protocol::ICMP, IpVersion::V4) | (protocol::ICMPV6, IpVersion::V6) => {
+                Transport::read_icmp(transport, version)
             }
+            _ => Ok(Transport::NONE),
         }
     }
-    Ok(packet)
+
+    #[inline(always)]
+    fn read_tcp(transport: &[u8], extent: Extent) -> Result<Transport, PacketError> {
+        let Some(header) = transport.first_chunk::<{ tcp::HEADER_LEN }>() else {
+            return match extent {
+                Extent::Whole => Err(PacketError::TransportTruncated),
+                Extent::Quoted => Transport::read_quoted_tcp(transport),
+            };
+        };
+        let data_offset = usize::from(header[12] >> 4) * 4;
+        if extent == Extent::Whole {
+            if data_offset < tcp::HEADER_LEN {
+                return Err(PacketError::BadDataOffset);
+            }
+            if data_offset > transport.len() {
+                return Err(PacketError::TransportTruncated);
+            }
+        }
+        Ok(Transport {
+            src_port: field16::<0, _>(header),
+            dst_port: field16::<2, _>(header),
+            kind: Kind::Tcp,
+            tcp_flags: TcpFlags::from_bits_retain(header[13]),
+        })
+    }
+
+    /// A TCP header cut by the router that quotes it, perhaps before its flags.
+    fn read_quoted_tcp(transport: &[u8]) -> Result<Transport, PacketError> {
+        let ports = Transport::read_ports(transport, QUOTED_LEN)?;
+        let tcp_flags =
+            transport.get(13).map_or(TcpFlags::empty(), |flags| TcpFlags::from_bits_retain(*flags));
+        Ok(Transport { kind: Kind::Tcp, tcp_flags, ..ports })
+    }
+
+    /// Ports at the start of a header of which `needed` bytes must be there.
+    #[inline(always)]
+    fn read_ports(transport: &[u8], needed: usize) -> Result<Transport, PacketError> {
+        match (be16(transport, 0), be16(transport, 2)) {
+            (Some(src_port), Some(dst_port)) if transport.len() >= needed => {
+                Ok(Transport { src_port, dst_port, ..Transport::of(Kind::Datagram) })
+            }
+            _ => Err(PacketError::TransportTruncated),
+        }
+    }
+
+    /// The rarer packets: ICMP and ICMPv6.
+    fn read_icmp(transport: &[u8], version: IpVersion) -> Result<Transport, PacketError> {
+        let icmp_type = *transport.first().ok_or(PacketError::TransportTruncated)?;
+        let kind = match icmp::classify(version, icmp_type) {
+            IcmpClass::Other => return Ok(Transport::NONE),
+            IcmpClass::Error => Kind::IcmpError,
+            IcmpClass::Echo => Kind::IcmpEcho,
+            IcmpClass::NeighbourDiscovery => Kind::NeighbourDiscovery,
+        };
+        let header =
+            transport.first_chunk::<{ icmp::HEADER_LEN }>().ok_or(PacketError::TransportTruncated)?;
+        let identifier = if kind == Kind::IcmpEcho { field16::<4, _>(header) } else { 0 };
+        Ok(Transport { src_port: identifier, dst_port: identifier, ..Transport::of(kind) })
+    }
 }
 
-/// The rarer packets: ICMP and ICMPv6.
-fn with_icmp(mut packet: Packet, ip: &[u8]) -> Result<Packet, PacketError> {
-    let at = usize::from(packet.header_len);
-    let icmp_type = *ip.get(at).ok_or(PacketError::TransportTruncated)?;
-    packet.kind = match icmp::classify(packet.version, icmp_type) {
-        IcmpClass::Error => Kind::IcmpError,
-        IcmpClass::Echo => Kind::IcmpEcho,
-        IcmpClass::NeighbourDiscovery => Kind::NeighbourDiscovery,
-        IcmpClass::Other => Kind::Other,
-    };
-    if packet.kind != Kind::Other && ip.len() < at + icmp::HEADER_LEN {
-        return Err(PacketError::TransportTruncated);
-    }
-    if packet.kind == Kind::IcmpEcho {
-        let identifier = be16(ip, at + 4).ok_or(PacketError::TransportTruncated)?;
-        packet.src_port = identifier;
-        packet.dst_port = identifier;
-    }
-    Ok(packet)
-}
+/// Ports, verification tag and checksum (RFC 9260 3.1).
+const SCTP_HEADER_LEN: usize = 12;
+/// What an ICMP error quotes of a transport header at least (RFC 792).
+const QUOTED_LEN: usize = 8;
 
 #[cfg(test)]
 mod tests;
