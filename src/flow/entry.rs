@@ -187,6 +187,11 @@ impl Entry {
         &mut self.links_or_acks
     }
 
+    #[cfg(test)]
+    pub(super) fn links_now(&self) -> [u32; 2] {
+        self.links_or_acks
+    }
+
     /// Changes the state. The caller has taken the entry out of its list and puts it into the right
     /// one after; what the eight shared bytes meant in the old state is gone.
     #[inline]

@@ -158,3 +158,111 @@ fn scramble(x: u64) -> u64 {
     let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::EndpointId;
+
+    fn seed(n: u8) -> HashSeed {
+        HashSeed::from_secret(&[n; 32])
+    }
+
+    /// Flows of one client network to one server: a few bits differ, as an attacker's would.
+    fn neighbours(n: u32) -> FlowKey {
+        let source = 0x0a00_0000 + (n >> 8);
+        let port = u16::try_from(1024 + (n & 0xff)).unwrap();
+        FlowKey::new(EndpointId(0), 4, 6, source.into(), 0xc0a8_0001, port, 443).0
+    }
+
+    fn counts(bins: usize, hashes: impl Iterator<Item = u64>) -> Vec<u32> {
+        let mut counts = vec![0; bins];
+        for hash in hashes {
+            counts[usize::try_from(hash).unwrap() & (bins - 1)] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn every_input_bit_moves_every_output_bit_half_of_the_time() {
+        const TRIALS: u32 = 400;
+        let seed = seed(1);
+        for bit in 0..320 {
+            let mut flips = [0; 64];
+            for trial in 0..TRIALS {
+                let mut words = *neighbours(trial * 77).words();
+                let before = seed.words(words);
+                words[bit / 64] ^= 1 << (bit % 64);
+                let change = before ^ seed.words(words);
+                for (out, flips) in flips.iter_mut().enumerate() {
+                    *flips += u32::from(change >> out & 1 == 1);
+                }
+            }
+            // 0.5 ± 6 standard deviations of 400 fair coins.
+            assert!(flips.iter().all(|n| (140..=260).contains(n)), "input bit {bit}: {flips:?}");
+        }
+    }
+
+    #[test]
+    fn neighbouring_flows_spread_evenly_in_each_part_of_the_hash() {
+        const BINS: usize = 1024;
+        const FLOWS: u32 = 32 * 1024;
+        for (name, shift) in [("bucket", 0), ("bucket, upper", 16), ("tag", 32), ("worker", 48)] {
+            let seed = seed(2);
+            let counts = counts(BINS, (0..FLOWS).map(|n| seed.flow(&neighbours(n)) >> shift));
+            let chi_square: f64 = counts.iter().map(|n| (f64::from(*n) - 32.0).powi(2) / 32.0).sum();
+            // 1,023 degrees of freedom, deviation 45: too even is as suspicious as too uneven.
+            assert!((chi_square - 1023.0).abs() < 270.0, "{name}: {chi_square}");
+        }
+    }
+
+    #[test]
+    fn flows_that_crowd_one_bucket_under_one_seed_do_not_under_another() {
+        let (known, secret) = (seed(3), seed(4));
+        let crowd: Vec<_> =
+            (0..64 * 1024).map(neighbours).filter(|key| known.flow(key) & 63 == 0).take(640).collect();
+        assert_eq!(crowd.len(), 640);
+        let counts = counts(64, crowd.iter().map(|key| secret.flow(key)));
+        assert!(counts.iter().all(|n| *n < 30), "ten each expected: {counts:?}");
+    }
+
+    #[test]
+    fn f_3_the_choice_sees_as_much_of_the_tuple_as_it_is_told() {
+        let seed = seed(5);
+        let key =
+            |protocol, port, endpoint| FlowKey::new(EndpointId(endpoint), 4, protocol, 9, 8, port, 443).0;
+        let base = key(6, 1000, 0);
+        for (tuple, by_port, by_protocol) in
+            [(Tuple::Two, false, false), (Tuple::Three, false, true), (Tuple::Five, true, true)]
+        {
+            let choice = |key| seed.choice(&key, tuple);
+            assert_eq!(choice(base) != choice(key(6, 1001, 0)), by_port, "{tuple:?}");
+            assert_eq!(choice(base) != choice(key(17, 1000, 0)), by_protocol, "{tuple:?}");
+            assert_eq!(choice(base), choice(key(6, 1000, 1)), "F-4: the same on every node");
+        }
+        let flow = |endpoint| seed.flow(&key(6, 1000, endpoint));
+        assert_ne!(flow(0), flow(1), "F-1: the endpoint is of the flow");
+    }
+
+    #[test]
+    fn a_seed_follows_from_its_secret_and_from_every_byte_of_it() {
+        let ids: std::collections::HashSet<_> = (0..16_usize)
+            .flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
+            .map(|(byte, bit)| {
+                let mut secret = [7; 16];
+                secret[byte] ^= 1 << bit;
+                HashSeed::from_secret(&secret).id()
+            })
+            .collect();
+        assert_eq!(ids.len(), 128);
+        assert_eq!(seed(9), seed(9));
+        assert_ne!(HashSeed::from_secret(b"a"), HashSeed::from_secret(b"a\0"));
+    }
+
+    #[test]
+    fn a_seed_from_the_system_is_new_each_time_and_is_not_printed() {
+        let (a, b) = (HashSeed::from_os().unwrap(), HashSeed::from_os().unwrap());
+        assert_ne!(a, b);
+        assert_eq!(format!("{a:?}"), "HashSeed(secret)");
+    }
+}

@@ -54,6 +54,21 @@ impl List {
 }
 
 #[cfg(test)]
+impl List {
+    /// How many entries it has, walked, with every backward link checked.
+    pub(super) fn len(&self, entries: &Mapped<Entry>) -> u32 {
+        let (mut count, mut before, mut at) = (0, NONE, self.first);
+        while let Some(number) = at.checked_sub(1) {
+            let links = entries.at(number).links_now();
+            assert_eq!(links[PREVIOUS], before);
+            (count, before, at) = (count + 1, at, links[NEXT]);
+        }
+        assert_eq!(self.last, before);
+        count
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
 
@@ -83,6 +98,7 @@ mod tests {
                 }
                 prop_assert_eq!(list.first(), model.front().copied());
                 prop_assert_eq!(list.last.checked_sub(1), model.back().copied());
+                prop_assert_eq!(list.len(&entries) as usize, model.len());
             }
             while let Some(first) = list.first() {
                 list.remove(&mut entries, first);

@@ -548,3 +548,6 @@ impl fmt::Debug for Table {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
