@@ -17,3 +17,6 @@ pub use score::Member;
 /// Rows of a table, numbered by the upper 16 bits of a flow's choice hash. Enough for a balance of 2 % at
 /// 10 targets and 10 % at 100, and 256 KiB.
 pub const ROWS: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests;

@@ -128,3 +128,51 @@ impl Member {
         ((x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(n: u8, weight: u16) -> Member {
+        let seed = HashSeed::from_secret(&[n; 16]);
+        Member::new(&seed, TargetId(0), Ipv4Addr::new(10, 0, 0, n), weight)
+    }
+
+    #[test]
+    fn a_targets_draws_fill_every_stratum_once() {
+        for n in 0..10 {
+            let member = member(n, 1);
+            let mut seen = vec![false; 1 << 16];
+            for row in 0..=u16::MAX {
+                let u = member.draw(row);
+                assert!(u > 0.0 && u < 1.0);
+                let stratum = &mut seen[(u * 65_536.0) as usize];
+                assert!(!std::mem::replace(stratum, true), "row {row}");
+            }
+        }
+    }
+
+    /// The shortcut must never hide a score that is better than the limit.
+    #[test]
+    fn a_score_is_given_just_if_it_is_below_the_limit() {
+        for weight in [1, 3, 65_535] {
+            let member = member(1, weight);
+            for row in (0..=u16::MAX).step_by(3) {
+                let value = -libm::log(member.draw(row)) / f64::from(weight);
+                let limit = |factor: f64| Score { value: value * factor, address: 0 };
+                let close = 4.0 * f64::EPSILON;
+                assert!(member.score_below(row, limit(1.0 + close)).is_some());
+                assert!(member.score_below(row, limit(1.0 - close)).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn equal_scores_go_to_the_lower_address() {
+        let member = member(5, 1);
+        let own = member.score_below(9, Score::NONE).unwrap();
+        assert!(member.score_below(9, own).is_none());
+        assert!(member.score_below(9, Score { address: own.address + 1, ..own }).is_some());
+        assert!(member.score_below(9, Score { address: own.address - 1, ..own }).is_none());
+    }
+}
