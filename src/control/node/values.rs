@@ -296,12 +296,15 @@ macro_rules! from_string {
 }
 
 from_string!(MacAddress, "a link-layer address in a string", {
-    "type": "string", "pattern": "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$"
+    "type": "string", "pattern": "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$",
+    "examples": ["02:00:00:00:00:01"]
 });
 from_string!(InterfaceAddress, "an IPv4 address with its prefix in a string", {
-    "type": "string", "pattern": "^[0-9]+(\\.[0-9]+){3}/[0-9]+$"
+    "type": "string", "pattern": "^[0-9]+(\\.[0-9]+){3}/[0-9]+$", "examples": ["192.0.2.1/24"]
 });
-from_string!(Device, "a PCI address or a virtual device in a string", { "type": "string" });
+from_string!(Device, "a PCI address or a virtual device in a string", {
+    "type": "string", "examples": ["0000:3b:00.0", "net_af_packet0,iface=eth1"]
+});
 from_string!(HashSeed, "64 hexadecimal digits in a string", {
     "type": "string", "pattern": "^[0-9A-Fa-f]{64}$"
 });
@@ -351,7 +354,7 @@ impl JsonSchema for WireId {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "anyOf": [
             { "type": "integer", "minimum": 0 },
-            { "type": "string", "pattern": "^0x[0-9A-Fa-f]{1,16}$" }
+            { "type": "string", "pattern": "^0x[0-9A-Fa-f]{1,16}$", "examples": ["0x00000000000000a1"] }
         ]})
     }
 }

@@ -1,0 +1,176 @@
+//! The documentation that follows from the code is what the code says: the JSON Schemas, and the
+//! tables of keys and attributes in the configuration reference. And what the reference shows as an
+//! example is accepted.
+//!
+//! `UPDATE_DOCS=1 cargo test --test docs_are_current` writes what has changed.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use flowgate::control::model::registry::{self, ObjectKind};
+use flowgate::control::model::{State, objects_schema};
+use flowgate::control::node::{NodeConfig, node_schema};
+use schemars::Schema;
+use serde_json::Value;
+
+const REFERENCE: &str = "docs/configuration.md";
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// That the file `name` holds `expected`; or makes it so, if that was asked for.
+fn assert_current(name: &str, expected: &str) {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path(name), expected).unwrap_or_else(|error| panic!("{name}: {error}"));
+        return;
+    }
+    let seen = fs::read_to_string(path(name)).unwrap_or_default();
+    assert!(
+        seen == expected,
+        "{name} is not what the code says; `UPDATE_DOCS=1 cargo test --test docs_are_current` writes it anew"
+    );
+}
+
+#[test]
+fn the_json_schemas_are_those_of_the_types() {
+    for (name, schema) in [("node", node_schema()), ("objects", objects_schema())] {
+        let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
+        assert_current(&format!("docs/schema/{name}.schema.json"), &format!("{text}\n"));
+    }
+}
+
+#[test]
+fn the_tables_of_the_reference_are_those_of_the_types() {
+    let mut text = read(REFERENCE);
+    for (place, table) in [
+        ("node", key_tables(&node_schema())),
+        ("objects", key_tables(&objects_schema())),
+        ("attributes", attribute_tables()),
+    ] {
+        let (begin, end) = (format!("<!-- {place}: begin -->\n"), format!("<!-- {place}: end -->"));
+        let (before, rest) = text.split_once(&begin).expect("the reference has a place for the table");
+        let (_, after) = rest.split_once(&end).expect("the table's place has an end");
+        text = format!("{before}{begin}{table}\n{end}{after}");
+    }
+    assert_current(REFERENCE, &text);
+}
+
+fn attribute_tables() -> String {
+    let mut text = String::new();
+    for kind in [ObjectKind::TargetGroup, ObjectKind::Listener, ObjectKind::LoadBalancer] {
+        let noun = kind.noun();
+        text += &format!("\n### Attributes: {}\n\n", noun.to_lowercase());
+        text += "| key | default | values | rule | |\n|---|---|---|---|---|\n";
+        for attribute in registry::of(kind) {
+            let (key, default, values) = (attribute.key, attribute.default, attribute.values);
+            writeln!(text, "| `{key}` | `{default}` | {values} | {} | {} |", attribute.rule, attribute.doc)
+                .expect("a String");
+        }
+    }
+    text
+}
+
+/// A table of keys for the document as a whole, and one for each kind of object in it.
+fn key_tables(schema: &Schema) -> String {
+    let root = schema.as_value();
+    let title = root["title"].as_str().expect("the document has a title");
+    let mut text = key_table(root, root, title);
+    for (name, definition) in root["$defs"].as_object().expect("definitions") {
+        if definition.get("properties").is_some() {
+            text += &key_table(root, definition, name);
+        }
+    }
+    text
+}
+
+fn key_table(root: &Value, object: &Value, heading: &str) -> String {
+    let mut text = format!("\n### {heading}\n\n{}\n\n", one_line(object));
+    text += "| key | default | values | |\n|---|---|---|---|\n";
+    let required = object["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (key, property) in object["properties"].as_object().expect("properties") {
+        let default = match property.get("default") {
+            _ if required.iter().any(|name| name == key) => "required".to_owned(),
+            Some(default) => format!("`{default}`"),
+            None => String::new(),
+        };
+        let values = values(root, property);
+        writeln!(text, "| `{key}` | {default} | {values} | {} |", one_line(property)).expect("a String");
+    }
+    text
+}
+
+fn one_line(schema: &Value) -> String {
+    let description = schema["description"].as_str().expect("every key and object is described");
+    description.replace('\n', " ")
+}
+
+/// What a schema accepts, for people.
+fn values(root: &Value, schema: &Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().expect("a name");
+        let definition = &root["$defs"][name];
+        return match definition.get("properties") {
+            Some(_) => format!("[{name}](#{})", name.to_lowercase()),
+            None => values(root, definition),
+        };
+    }
+    for alternatives in ["anyOf", "oneOf"] {
+        if let Some(schemas) = schema[alternatives].as_array() {
+            let of_each = schemas.iter().map(|schema| values(root, schema));
+            return of_each.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+        }
+    }
+    if let Some(constant) = schema.get("const") {
+        return format!("`{constant}`");
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    }
+    let kind = match &schema["type"] {
+        Value::Array(kinds) => kinds[0].as_str(),
+        kind => kind.as_str(),
+    };
+    match kind.expect("a schema without alternatives has a type") {
+        "null" => String::new(),
+        "array" => format!("list of {}", values(root, &schema["items"])),
+        "string" if schema.get("examples").is_some() => {
+            let examples = schema["examples"].as_array().expect("a list");
+            let of_each = examples.iter().map(|example| format!("`{example}`"));
+            format!("such as {}", of_each.collect::<Vec<_>>().join(", "))
+        }
+        "object" => "[attributes](#attributes)".to_owned(),
+        "integer" => match (&schema["minimum"], &schema["maximum"]) {
+            (Value::Number(min), Value::Number(max)) => format!("{min}–{max}"),
+            _ => "number".to_owned(),
+        },
+        kind => kind.to_owned(),
+    }
+}
+
+/// The fenced examples of `language` in the reference.
+fn examples(language: &str) -> Vec<String> {
+    let text = read(REFERENCE);
+    let fence = format!("```{language}\n");
+    let blocks = text.split(&fence).skip(1);
+    blocks.map(|block| block.split("\n```").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_examples_are_accepted_and_go_together() {
+    let nodes = examples("toml");
+    let documents = examples("json");
+    assert!(!nodes.is_empty() && !documents.is_empty(), "the reference shows both documents");
+    for document in &documents {
+        let state = State::from_document(document).unwrap_or_else(|error| panic!("{error}"));
+        for node in &nodes {
+            let config = NodeConfig::parse(node).unwrap_or_else(|error| panic!("{error}"));
+            config.agrees_with(&state).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
