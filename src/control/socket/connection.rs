@@ -114,7 +114,7 @@ pub(super) async fn run(
 pub(super) async fn turn_away(mut stream: UnixStream, reason: CloseReason) {
     let line = rpc::notification("closing", &Closing { reason });
     // Whether or not it is heard, the connection ends.
-    let _ = tokio::time::timeout(LAST_WORDS, stream.write_all(line.as_bytes())).await;
+    tokio::time::timeout(LAST_WORDS, stream.write_all(line.as_bytes())).await.ok();
 }
 
 struct Connection {
@@ -238,7 +238,7 @@ impl Connection {
         if self.written == 0 {
             let line = rpc::notification("closing", &Closing { reason });
             // Whether or not it is heard, the connection ends.
-            let _ = tokio::time::timeout(LAST_WORDS, self.write.write_all(line.as_bytes())).await;
+            tokio::time::timeout(LAST_WORDS, self.write.write_all(line.as_bytes())).await.ok();
         }
     }
 }

@@ -101,7 +101,7 @@ impl ControlListener {
             Ok(identity) => Ok(ControlListener { listener, path: path.to_owned(), identity }),
             Err(error) => {
                 // The first error is the one to tell.
-                let _ = fs::remove_file(&draft);
+                fs::remove_file(&draft).ok();
                 Err(error)
             }
         }
@@ -123,7 +123,7 @@ impl Drop for ControlListener {
         let ours = fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.identity);
         if ours {
             // On the way out there is nobody left to tell; the next start replaces the file.
-            let _ = fs::remove_file(&self.path);
+            fs::remove_file(&self.path).ok();
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct RpcError {
     /// One sentence: what was seen and what was expected.
     pub message: String,
     /// What a program needs.
-    pub data: ErrorData,
+    pub data: Box<ErrorData>,
 }
 
 /// The part of an error that a program may rely on.
@@ -55,7 +55,7 @@ impl RpcError {
     /// An error of `code` and `kind`, with no path and no hint.
     pub fn new(code: i32, kind: impl Into<String>, message: impl Into<String>) -> Self {
         let data = ErrorData { kind: kind.into(), path: None, hint: None };
-        RpcError { code, message: message.into(), data }
+        RpcError { code, message: message.into(), data: Box::new(data) }
     }
 
     /// A well-formed request that is refused for the reason `kind`.

@@ -1,0 +1,140 @@
+//! `flowgate`, the operator's command line: a verb a method of the control socket, with the flags of
+//! AWS's command line.
+//!
+//! Called by `src/bin/flowgate.rs` alone. Prints a table that fits 100 columns, or with `--json` the
+//! result as it came. A failure is one sentence on standard error and exit code 1; a command line that
+//! cannot be read, 2. A reader that goes away (`| head`) ends it quietly.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod client;
+mod events;
+mod flags;
+mod objects;
+mod table;
+mod targets;
+mod traffic;
+
+use arguments::{Arguments, Verb};
+use clap::Parser;
+use client::{CliError, Client};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use table::Look;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match Session::open(&arguments).and_then(|mut session| run(&mut session, arguments.verb)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(CliError::ReaderGone) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flowgate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The connection to the daemon, and how to print what it says.
+struct Session {
+    client: Client,
+    json: bool,
+    look: Look,
+}
+
+impl Session {
+    fn open(arguments: &Arguments) -> Result<Self, CliError> {
+        let client = Client::connect(&arguments.socket)?;
+        let look = Look::new(io::stdout().is_terminal());
+        Ok(Session { client, json: arguments.json, look })
+    }
+
+    /// Calls `method` and prints what it answered: as it came, or as `render` shows it.
+    fn show<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        render: impl FnOnce(&R, &Look) -> String,
+    ) -> Result<(), CliError> {
+        let result = self.client.call(method, params)?;
+        if self.json {
+            return print(&pretty(&result));
+        }
+        let result = client::typed(result)?;
+        print(&render(&result, &self.look))
+    }
+}
+
+fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
+    match verb {
+        Verb::DescribeLoadBalancers(flags) => {
+            session.show("describe-load-balancers", &flags.params(), objects::load_balancers)
+        }
+        Verb::DescribeListeners(flags) => {
+            session.show("describe-listeners", &flags.params(), objects::listeners)
+        }
+        Verb::DescribeTargetGroups(flags) => {
+            session.show("describe-target-groups", &flags.params(), objects::target_groups)
+        }
+        Verb::DescribeLoadBalancerAttributes(flags) => {
+            session.show("describe-load-balancer-attributes", &flags.params(), objects::attributes)
+        }
+        Verb::ModifyLoadBalancerAttributes(flags) => {
+            session.show("modify-load-balancer-attributes", &flags.params(), objects::attributes)
+        }
+        Verb::DescribeListenerAttributes(flags) => {
+            session.show("describe-listener-attributes", &flags.params(), objects::attributes)
+        }
+        Verb::ModifyListenerAttributes(flags) => {
+            session.show("modify-listener-attributes", &flags.params(), objects::attributes)
+        }
+        Verb::DescribeTargetGroupAttributes(flags) => {
+            session.show("describe-target-group-attributes", &flags.params(), objects::attributes)
+        }
+        Verb::ModifyTargetGroupAttributes(flags) => {
+            session.show("modify-target-group-attributes", &flags.params(), objects::attributes)
+        }
+        Verb::RegisterTargets(flags) => {
+            session.show("register-targets", &flags.params(), targets::registrations)
+        }
+        Verb::DeregisterTargets(flags) => {
+            session.show("deregister-targets", &flags.params(), targets::registrations)
+        }
+        Verb::DescribeTargetHealth(flags) => {
+            session.show("describe-target-health", &flags.params(), targets::health)
+        }
+        Verb::Targets(flags) => targets::glance(session, flags.target_group),
+        Verb::DescribeFlows(flags) => session.show("describe-flows", &flags.params(), traffic::flows),
+        Verb::GetCounters(flags) => {
+            let zeros = flags.all;
+            session.show("get-counters", &flags.params(), |counters, look| {
+                traffic::counters(counters, zeros, look)
+            })
+        }
+        Verb::DescribeEndpoints => session.show("describe-endpoints", &Value::Null, traffic::endpoints),
+        Verb::DescribeWorkers => session.show("describe-workers", &Value::Null, traffic::workers),
+        Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
+        Verb::Subscribe(flags) => events::follow(session, &flags.params()),
+        Verb::DebugAdvanceClock(flags) => {
+            session.show("debug-advance-clock", &flags.params(), traffic::clock)
+        }
+    }
+}
+
+/// Writes `text` to standard output at once.
+fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => CliError::ReaderGone,
+        _ => CliError::Output(error),
+    })
+}
+
+/// JSON for people and for `jq` alike.
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

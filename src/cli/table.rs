@@ -1,0 +1,196 @@
+//! How tables, times and numbers look.
+//!
+//! Columns side by side without rules, so that `awk` and `grep` like them too. A table is as wide as the terminal,
+//! or 100 columns where there is none; colour is for terminals only.
+
+#![forbid(unsafe_code)]
+
+use crate::control::events::Timestamp;
+use crate::control::health::HealthState;
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use jiff::tz::TimeZone;
+use std::fmt::Display;
+
+/// The width of a table that is not on a terminal, in columns.
+const PLAIN_WIDTH: u16 = 100;
+
+/// What tables are made for.
+pub(super) struct Look {
+    /// None: as wide as the terminal.
+    width: Option<u16>,
+    colour: bool,
+    zone: TimeZone,
+    now: Timestamp,
+}
+
+impl Look {
+    /// For standard output as it is, now and here.
+    pub(super) fn new(terminal: bool) -> Self {
+        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let width = if terminal { None } else { Some(PLAIN_WIDTH) };
+        Look { width, colour, zone: TimeZone::system(), now: Timestamp::now() }
+    }
+
+    /// For a file, at a time and place of the test's choice.
+    #[cfg(test)]
+    pub(super) fn plain(now: Timestamp, zone: TimeZone) -> Self {
+        Look { width: Some(PLAIN_WIDTH), colour: false, zone, now }
+    }
+
+    /// A table with these headings and rows, and a newline at its end.
+    pub(super) fn table<const N: usize>(&self, headings: [&str; N], rows: Vec<[Cell; N]>) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        if let Some(width) = self.width {
+            table.set_width(width);
+        }
+        if self.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table.set_header(headings);
+        table.add_rows(rows);
+        for column in table.column_iter_mut() {
+            // Two blanks between columns, none before the first.
+            column.set_padding((0, 2));
+        }
+        let mut text = table.trim_fmt();
+        text.push('\n');
+        text
+    }
+
+    /// A target's state, coloured by how much it wants to be seen.
+    pub(super) fn state(&self, state: HealthState) -> Cell {
+        let cell = Cell::new(state.as_str());
+        match state {
+            HealthState::Healthy => cell.fg(Color::Green),
+            HealthState::Unhealthy | HealthState::Unavailable => cell.fg(Color::Red),
+            HealthState::Initial | HealthState::Draining => cell.fg(Color::Yellow),
+            HealthState::Unused => cell.fg(Color::DarkGrey),
+        }
+    }
+
+    /// How long ago `time` was: `4m 12s`.
+    pub(super) fn ago(&self, time: Timestamp) -> String {
+        span(self.now.since(time))
+    }
+
+    /// `time` in the local zone, with its date: `2026-11-29 21:47:37.123`.
+    pub(super) fn date_and_time(&self, time: Timestamp) -> String {
+        self.local(time, "%Y-%m-%d %H:%M:%S%.3f")
+    }
+
+    /// `time` in the local zone: `21:47:37.123`.
+    pub(super) fn time(&self, time: Timestamp) -> String {
+        self.local(time, "%H:%M:%S%.3f")
+    }
+
+    fn local(&self, time: Timestamp, format: &str) -> String {
+        match jiff::Timestamp::from_millisecond(time.unix_ms()) {
+            Ok(time) => time.to_zoned_datetime(self.zone.clone()).strftime(format).to_string(),
+            // No time of ours is outside of what can be written; see `Timestamp::from_unix_ms`.
+            Err(_) => time.to_string(),
+        }
+    }
+}
+
+/// Text in a cell.
+pub(super) fn text(content: impl Display) -> Cell {
+    Cell::new(content.to_string())
+}
+
+/// A number in a cell, at its right edge.
+pub(super) fn number(content: impl Display) -> Cell {
+    text(content).set_alignment(CellAlignment::Right)
+}
+
+/// What there may not be, in a cell.
+pub(super) fn optional(content: Option<impl Display>) -> Cell {
+    content.map_or_else(|| text("-"), text)
+}
+
+/// A span of time in its two largest units: `0.3s`, `12.5s`, `4m 12s`, `3h 5m`, `2d 7h`.
+pub(super) fn span(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    if seconds < 60 {
+        match ms % 1000 / 100 {
+            0 => format!("{seconds}s"),
+            tenths => format!("{seconds}.{tenths}s"),
+        }
+    } else if hours == 0 {
+        format!("{minutes}m {}s", seconds % 60)
+    } else if days == 0 {
+        format!("{hours}h {}m", minutes % 60)
+    } else {
+        format!("{days}d {}h", hours % 24)
+    }
+}
+
+/// A number of milliseconds as an operator sets it: `150 ms`, `20 s`.
+pub(super) fn setting(ms: u64) -> String {
+    if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
+}
+
+/// The last part of an ARN's path that is a name: `…:targetgroup/fw/0123…` is `fw`.
+pub(super) fn name_of(arn: &str) -> &str {
+    let path = arn.rsplit(':').next().unwrap_or(arn);
+    let mut parts = path.split('/');
+    match parts.next() {
+        Some("loadbalancer" | "listener") => parts.nth(1).unwrap_or(arn),
+        Some("targetgroup") => parts.next().unwrap_or(arn),
+        _ => arn,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_its_two_largest_units() {
+        for (ms, expected) in [
+            (0, "0s"),
+            (99, "0s"),
+            (340, "0.3s"),
+            (12_500, "12.5s"),
+            (59_999, "59.9s"),
+            (60_000, "1m 0s"),
+            (252_000, "4m 12s"),
+            (11_100_000, "3h 5m"),
+            (198_000_000, "2d 7h"),
+        ] {
+            assert_eq!(span(ms), expected, "{ms}");
+        }
+    }
+
+    #[test]
+    fn times_are_local_and_to_the_millisecond() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let look = Look::plain(Timestamp::from_unix_ms(1_795_985_317_007), zone);
+        let time = Timestamp::from_unix_ms(1_795_985_257_007);
+        assert_eq!(look.time(time), "22:47:37.007");
+        assert_eq!(look.date_and_time(time), "2026-11-29 22:47:37.007");
+        assert_eq!(look.ago(time), "1m 0s");
+    }
+
+    #[test]
+    fn an_arn_has_a_name_in_it() {
+        let prefix = "arn:aws:elasticloadbalancing:xx-local-1:000000000000";
+        assert_eq!(name_of(&format!("{prefix}:loadbalancer/gwy/gw/1")), "gw");
+        assert_eq!(name_of(&format!("{prefix}:listener/gwy/gw/1/2")), "gw");
+        assert_eq!(name_of(&format!("{prefix}:targetgroup/fw/1")), "fw");
+        assert_eq!(name_of("other"), "other");
+    }
+
+    #[test]
+    fn a_long_cell_is_broken_so_that_the_table_fits_100_columns() {
+        let look = Look::plain(Timestamp::from_unix_ms(0), TimeZone::UTC);
+        let row = [text("10.0.0.1"), text("word ".repeat(60)), number(5)];
+        let table = look.table(["TARGET", "DESCRIPTION", "FLOWS"], vec![row]);
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+        assert_eq!(table.matches("word").count(), 60);
+        assert!(!table.contains('\u{1b}'), "no colour in a file");
+    }
+}

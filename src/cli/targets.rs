@@ -1,0 +1,148 @@
+//! Targets: the glance, the full view, and what became of those registered and deregistered.
+
+#![forbid(unsafe_code)]
+
+use super::client::{CliError, typed};
+use super::table::{Look, number, optional, setting, text};
+use super::{Session, pretty, print};
+use crate::control::health::HealthState;
+use crate::control::socket::methods::groups::{DescribeTargetGroups, TargetGroups};
+use crate::control::socket::methods::health::{DescribeTargetHealth, GroupHealth};
+use crate::control::socket::methods::registration::Registrations;
+use serde_json::Value;
+
+/// Shows the targets of `group`, or of every group, one table after the other. As JSON: one list
+/// of what `describe-target-health` answers.
+pub(super) fn glance(session: &mut Session, group: Option<String>) -> Result<(), CliError> {
+    let groups = match group {
+        Some(group) => vec![group],
+        None => {
+            let all = session.client.call("describe-target-groups", &DescribeTargetGroups::default())?;
+            let all: TargetGroups = typed(all)?;
+            all.target_groups.into_iter().map(|group| group.target_group_name).collect()
+        }
+    };
+    let mut results = Vec::new();
+    for target_group_arn in groups {
+        let params = DescribeTargetHealth { target_group_arn, targets: Vec::new() };
+        results.push(session.client.call("describe-target-health", &params)?);
+    }
+    if session.json {
+        return print(&pretty(&Value::Array(results)));
+    }
+    let shown: Vec<String> = results
+        .into_iter()
+        .map(|result| Ok(glance_at(&typed(result)?, &session.look)))
+        .collect::<Result<_, CliError>>()?;
+    print(&shown.join("\n"))
+}
+
+/// One group at a glance.
+fn glance_at(group: &GroupHealth, look: &Look) -> String {
+    let rows = group.target_health_descriptions.iter().map(|target| {
+        [
+            text(target.target.id),
+            look.state(target.target_health.state),
+            optional(target.target_health.reason),
+            optional(target.since.map(|since| look.ago(since))),
+            number(target.flows),
+        ]
+    });
+    let table = look.table(["TARGET", "STATE", "REASON", "SINCE", "FLOWS"], rows.collect());
+    format!("{}\n{table}", headline(group))
+}
+
+/// A group in one line.
+fn headline(group: &GroupHealth) -> String {
+    let targets = &group.target_health_descriptions;
+    let healthy = targets.iter().filter(|target| target.target_health.state == HealthState::Healthy).count();
+    format!(
+        "{}: {healthy} of {} targets healthy; a dead one is detected within {}",
+        group.target_group_name,
+        targets.len(),
+        setting(group.detection_time_ms)
+    )
+}
+
+/// A group in full.
+pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
+    let rows = group.target_health_descriptions.iter().map(|target| {
+        let why = match (target.target_health.reason, target.target_health.description.as_str()) {
+            (None, _) => "-".to_owned(),
+            (Some(reason), "") => reason.to_string(),
+            (Some(reason), description) => format!("{reason}: {description}"),
+        };
+        [
+            text(target.target.id),
+            text(&target.target.availability_zone),
+            number(target.target.weight),
+            look.state(target.target_health.state),
+            optional(target.since.map(|since| look.date_and_time(since))),
+            number(target.flows),
+            number(target.would_die),
+            text(why),
+        ]
+    });
+    let headings = ["TARGET", "ZONE", "WEIGHT", "STATE", "SINCE", "FLOWS", "WOULD DIE", "REASON"];
+    format!("{}\n{}", headline(group), look.table(headings, rows.collect()))
+}
+
+pub(super) fn registrations(result: &Registrations, look: &Look) -> String {
+    if result.changed.is_empty() {
+        return format!("Nothing changed; the configuration's generation is {}.\n", result.generation);
+    }
+    let rows = result.changed.iter().map(|target| [text(target.id), text(&target.change)]);
+    let table = look.table(["TARGET", "CHANGE"], rows.collect());
+    format!("{table}\nThe configuration's generation is {}.\n", result.generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::events::Timestamp;
+    use jiff::tz::TimeZone;
+    use serde_json::json;
+
+    fn group() -> GroupHealth {
+        let target = |id: &str, zone: &str, health: Value, flows: u64, would_die: u64| {
+            json!({
+                "Target": {"Id": id, "Port": 6081, "AvailabilityZone": zone, "Weight": 1},
+                "HealthCheckPort": "80", "TargetHealth": health,
+                "Since": {"UnixMs": 1_795_985_257_007_i64, "Rfc3339": ""}, "Flows": flows, "WouldDie": would_die
+            })
+        };
+        serde_json::from_value(json!({
+            "TargetGroupName": "fw", "DetectionTimeMs": 150,
+            "TargetHealthDescriptions": [
+                target("10.0.0.1", "a", json!({"State": "healthy"}), 1200, 1100),
+                target("10.0.0.2", "all", json!({"State": "unhealthy", "Reason": "Target.FailedHealthChecks",
+                    "Description": "Health checks failed: connection refused by 10.0.0.2:80 after 0.2 ms"}), 0, 0),
+            ]
+        }))
+        .unwrap()
+    }
+
+    fn look() -> Look {
+        Look::plain(Timestamp::from_unix_ms(1_795_985_509_007), TimeZone::UTC)
+    }
+
+    #[test]
+    fn the_glance_says_who_is_in_since_when_and_with_how_many_flows() {
+        let expected = "\
+fw: 1 of 2 targets healthy; a dead one is detected within 150 ms
+TARGET    STATE      REASON                     SINCE   FLOWS
+10.0.0.1  healthy    -                          4m 12s   1200
+10.0.0.2  unhealthy  Target.FailedHealthChecks  4m 12s      0
+";
+        assert_eq!(glance_at(&group(), &look()), expected);
+    }
+
+    #[test]
+    fn the_full_view_fits_100_columns() {
+        let shown = health(&group(), &look());
+        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+        for word in ["1100", "2026-11-29", "20:47:37.007", "refused", "WOULD"] {
+            assert!(shown.contains(word), "{word} is missing in\n{shown}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The binary `flowgate` against a daemon.
+
+use crate::fake::Daemon;
+use flowgate::control::events::{Event, Timestamp, What};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn command(socket: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowgate"));
+    command.args(arguments).env("FLOWGATE_SOCKET", socket).env("TZ", "UTC");
+    command
+}
+
+/// Runs it to success and gives its output.
+fn shown(daemon: &Daemon, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = command(&daemon.path(), arguments).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert!(status.success(), "{arguments:?}: {stderr}");
+    assert_eq!(stderr, "");
+    for line in stdout.lines() {
+        assert!(line.chars().count() <= 100, "{arguments:?}: wider than 100 columns: {line}");
+        assert!(!line.contains('\u{1b}'), "{arguments:?}: colour where there is no terminal");
+    }
+    stdout
+}
+
+/// Runs it to failure: its exit code and what it said.
+fn refused(socket: &Path, arguments: &[&str]) -> (i32, String) {
+    let Output { status, stdout, stderr } = command(socket, arguments).output().unwrap();
+    assert_eq!(String::from_utf8(stdout).unwrap(), "", "{arguments:?}");
+    (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn targets_gives_the_glance() {
+    let daemon = Daemon::start();
+    let glance = shown(&daemon, &["targets", "fw"]);
+    let lines: Vec<&str> = glance.lines().collect();
+    assert_eq!(lines[0], "fw: 1 of 3 targets healthy; a dead one is detected within 10 s");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(lines[1]), ["TARGET", "STATE", "REASON", "SINCE", "FLOWS"]);
+    assert_eq!(words(lines[2])[..3], ["10.0.0.1", "healthy", "-"]);
+    assert_eq!(words(lines[2]).last().unwrap(), "125");
+    assert_eq!(words(lines[3])[..3], ["10.0.0.2", "unhealthy", "Target.Timeout"]);
+    assert!(shown(&daemon, &["targets"]).contains("spare: 0 of 0 targets healthy"), "no group named: all");
+}
+
+#[test]
+fn every_verb_shows_a_table() {
+    let daemon = Daemon::start();
+    for (arguments, expected) in [
+        (vec!["describe-load-balancers"], "gw"),
+        (vec!["describe-listeners", "--load-balancer-arn", "gw"], "gw           forward  fw"),
+        (vec!["describe-target-groups"], "HTTP 8080/up"),
+        (vec!["describe-target-health", "--target-group", "fw"], "Target.Timeout"),
+        (vec!["describe-load-balancer-attributes", "--load-balancer", "gw"], "deletion_protection.enabled"),
+        (vec!["describe-listener-attributes", "--listener-arn", "gw"], "tcp.idle_timeout.seconds"),
+        (vec!["describe-target-group-attributes", "--target-group", "fw"], "detected within 10 s"),
+        (
+            vec!["describe-flows", "--protocol", "tcp", "--limit", "2"],
+            "2 of 200 matching flows shown; the node has 250.",
+        ),
+        (vec!["get-counters"], "dropped: bad-cookie"),
+        (vec!["describe-endpoints"], "left right"),
+        (vec!["describe-workers"], "1048576"),
+        (vec!["describe-ports"], "net_af_packet0"),
+        (vec!["debug-advance-clock", "1000"], "2026-11-29 20:47:38.007"),
+    ] {
+        let table = shown(&daemon, &arguments);
+        assert!(table.contains(expected), "{arguments:?} does not show {expected}:\n{table}");
+    }
+    assert!(!shown(&daemon, &["get-counters"]).contains("RejectedFlowCount"), "zeros are left out");
+    assert!(shown(&daemon, &["get-counters", "--all"]).contains("RejectedFlowCount"));
+}
+
+#[test]
+fn changes_are_made_with_the_flags_of_aws() {
+    let daemon = Daemon::start();
+    let set = [
+        "modify-target-group-attributes",
+        "--target-group-arn",
+        "fw",
+        "--attributes",
+        "Key=send_tcp_reset.on_unhealthy.enabled,Value=true",
+        "Key=deregistration_delay.timeout_seconds,Value=30",
+        "--json",
+    ];
+    let result: Value = serde_json::from_str(&shown(&daemon, &set)).unwrap();
+    assert_eq!(result["Generation"], 1);
+    let text = result.to_string();
+    assert!(text.contains(r#"{"Key":"deregistration_delay.timeout_seconds","Value":"30"}"#), "{text}");
+    let register =
+        ["register-targets", "--target-group", "fw", "--targets", "Id=10.0.0.8,Weight=2", "10.0.0.9"];
+    let table = shown(&daemon, &register);
+    assert!(table.contains("10.0.0.8  registered") && table.contains("10.0.0.9  registered"), "{table}");
+    assert!(shown(&daemon, &register).starts_with("Nothing changed"));
+    let leave = ["deregister-targets", "--target-group", "fw", "--targets", "Id=10.0.0.8"];
+    assert!(shown(&daemon, &leave).contains("10.0.0.8  draining"));
+    for (verb, flag) in
+        [("modify-listener-attributes", "--listener"), ("modify-load-balancer-attributes", "--load-balancer")]
+    {
+        let key =
+            if flag == "--listener" { "tcp.idle_timeout.seconds" } else { "deletion_protection.enabled" };
+        let value = if flag == "--listener" { "60" } else { "true" };
+        let table = shown(&daemon, &[verb, flag, "gw", "--attributes", &format!("Key={key},Value={value}")]);
+        let row = table.lines().find(|line| line.starts_with(key)).unwrap();
+        assert_eq!(row.split_whitespace().last(), Some(value));
+    }
+}
+
+#[test]
+fn a_refusal_is_one_sentence_and_exit_code_1() {
+    let daemon = Daemon::start();
+    let (code, said) = refused(&daemon.path(), &["targets", "fww"]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        said,
+        "flowgate: Target group 'fww' not found (TargetGroupNotFound at TargetGroupArn); \
+         the target groups are fw, spare\n"
+    );
+}
+
+#[test]
+fn a_command_line_that_cannot_be_read_is_exit_code_2() {
+    let daemon = Daemon::start();
+    for arguments in [
+        vec!["describe-target-helth"],
+        vec!["describe-target-health"],
+        vec!["register-targets", "--target-group", "fw", "--targets", "Id=fw1"],
+        vec!["describe-flows", "--limit", "0"],
+        vec!["modify-listener-attributes", "--listener", "gw", "--attributes", "a=b"],
+    ] {
+        assert_eq!(refused(&daemon.path(), &arguments).0, 2, "{arguments:?}");
+    }
+    let (_, said) = refused(&daemon.path(), &["describe-target-helth"]);
+    assert!(said.contains("describe-target-health"), "the nearest right word is named: {said}");
+}
+
+#[test]
+fn a_socket_that_is_missing_dead_or_somebody_elses_says_what_to_do() {
+    let mut daemon = Daemon::start();
+    let path = daemon.path();
+    daemon.stop();
+    let (code, said) = refused(&path, &["targets"]);
+    assert_eq!(code, 1);
+    assert!(said.ends_with("start flowgated, or name its socket with --socket\n"), "{said}");
+
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let (code, said) = refused(&path, &["targets"]);
+    assert_eq!(code, 1);
+    assert!(said.contains("the daemon that made it is gone"), "{said}");
+
+    let other = daemon.folder().join("other.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&other).unwrap();
+    let thread = std::thread::spawn(move || {
+        use std::io::Write;
+        listener.accept().unwrap().0.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+    });
+    let (code, said) = refused(&other, &["targets"]);
+    thread.join().unwrap();
+    assert_eq!(code, 1);
+    assert!(said.contains("is no flowgate daemon"), "{said}");
+}
+
+#[test]
+fn subscribe_prints_a_line_an_event_as_it_happens_and_ends_with_its_reader() {
+    let daemon = Daemon::start();
+    for (arguments, first, then) in [
+        (
+            vec!["subscribe"],
+            "20:47:37.007  state   fw/10.0.0.1 is healthy, 125 flows",
+            "00:00:01.005  config  generation 5",
+        ),
+        (
+            vec!["subscribe", "--json", "--events", "config"],
+            "{\"At\":{\"Rfc3339\":\"2026-11-29T20:47:37.007Z\",\"UnixMs\":1795985257007},\"Generation\":0,",
+            "{\"At\":{\"Rfc3339\":\"1970-01-01T00:00:01.005Z\",\"UnixMs\":1005},\"Event\":\"ConfigChanged\",\"Generation\":5}",
+        ),
+    ] {
+        let mut child = command(&daemon.path(), &arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.starts_with(first), "{line}");
+        let event =
+            || Event { at: Timestamp::from_unix_ms(1005), what: What::ConfigChanged { generation: 5 } };
+        daemon.happen(vec![event()]);
+        let line =
+            lines.find(|line| line.as_ref().unwrap().contains('5') && line.as_ref().unwrap().contains(then));
+        assert!(line.is_some(), "{then} did not come");
+        // The reader goes; the next event finds it gone.
+        drop(lines);
+        daemon.happen(vec![event(), event()]);
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        assert!(stderr.is_empty());
+    }
+}
+
+#[test]
+fn an_interrupted_subscriber_leaves_quietly() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let daemon = Daemon::start();
+    let mut child = command(&daemon.path(), &["subscribe"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let Output { stderr, .. } = child.wait_with_output().unwrap();
+    assert!(stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
+}

@@ -1,0 +1,300 @@
+//! A control core of the test's making: the real objects and rules, and numbers at rest in place of
+//! workers and health checks. Its clock stands still unless it is advanced.
+
+use flowgate::control::events::{Event, Timestamp, What};
+use flowgate::control::health::{HealthState, ReasonCode};
+use flowgate::control::model::{Change, State, TargetGroup};
+use flowgate::control::socket::views::{
+    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, PortView,
+    Protocol, WorkerView,
+};
+use flowgate::control::socket::{
+    Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
+    serve,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+use tokio::sync::broadcast::{Receiver, Sender};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Events kept for readers that are behind.
+pub const QUEUE: usize = 1024;
+
+/// When the fake's clock stands: 2026-11-29T20:47:37.007Z.
+const NOW: i64 = 1_795_985_257_007;
+
+const OBJECTS: &str = r#"{
+  "version": 1,
+  "load_balancers": [
+    {"name": "gw", "id": "00000000000000aa", "zones": ["a"],
+     "listener": {"id": "00000000000000bb", "target_group": "fw"}}
+  ],
+  "target_groups": [
+    {"name": "fw", "id": "00000000000000cc",
+     "health_check": {"protocol": "HTTP", "path": "/up", "port": 8080, "interval_seconds": 5, "timeout_seconds": 2},
+     "targets": [
+       {"address": "10.0.0.1", "zone": "a"}, {"address": "10.0.0.2"}, {"address": "10.0.0.3", "weight": 3}
+     ]},
+    {"name": "spare", "id": "00000000000000dd", "targets": []}
+  ]
+}"#;
+
+pub struct Fake {
+    state: RefCell<State>,
+    now: Cell<i64>,
+    disk_full: Cell<bool>,
+    events: Sender<Event>,
+}
+
+impl Fake {
+    pub fn new() -> Self {
+        Fake {
+            state: RefCell::new(State::from_document(OBJECTS).unwrap()),
+            now: Cell::new(NOW),
+            disk_full: Cell::new(false),
+            events: Sender::new(QUEUE),
+        }
+    }
+
+    pub fn fill_the_disk(&self) {
+        self.disk_full.set(true);
+    }
+
+    fn flow_list() -> Vec<FlowRecord> {
+        (0..250_u16)
+            .map(|number| FlowRecord {
+                endpoint: "lan".to_owned(),
+                protocol: if number < 200 { Protocol(6) } else { Protocol(17) },
+                source: Ipv4Addr::new(192, 0, 2, 1).into(),
+                source_port: Some(40_000 + number),
+                destination: Ipv4Addr::new(198, 51, 100, 1).into(),
+                destination_port: Some(443),
+                target_group: "fw".to_owned(),
+                target: Ipv4Addr::new(10, 0, 0, 1 + u8::try_from(number % 2).unwrap()),
+                state: FlowState::Established,
+                idle_ms: 1500,
+                expires_in_ms: 348_500,
+                cookie: format!("{number:08x}"),
+                worker: 0,
+            })
+            .collect()
+    }
+}
+
+impl Service for Fake {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.now.get())
+    }
+
+    fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    fn apply(&self, change: &Change) -> Result<Applied, ChangeError> {
+        let (next, outcome) = self.state.borrow().apply(change)?;
+        if self.disk_full.get() {
+            return Err(ChangeError::NotStored("no space left on device".to_owned()));
+        }
+        let generation = next.generation();
+        self.state.replace(next);
+        if outcome.is_change() {
+            // Nobody need be listening.
+            self.events.send(Event { at: self.now(), what: What::ConfigChanged { generation } }).ok();
+        }
+        Ok(Applied { generation, outcome })
+    }
+
+    fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus> {
+        let status = |(address, target): (&Ipv4Addr, &flowgate::control::model::Target)| {
+            let (state, reason) = match (target.is_registered(), address.octets()[3]) {
+                (false, _) => (HealthState::Draining, Some(ReasonCode::DeregistrationInProgress)),
+                (true, 1) => (HealthState::Healthy, None),
+                (true, 2) => (HealthState::Unhealthy, Some(ReasonCode::Timeout)),
+                (true, _) => (HealthState::Initial, Some(ReasonCode::RegistrationInProgress)),
+            };
+            TargetStatus {
+                address: *address,
+                zone: target.zone.as_ref().map(ToString::to_string),
+                weight: target.weight.get(),
+                state,
+                reason,
+                description: reason.map(|reason| reason.sentence().to_owned()).unwrap_or_default(),
+                since: Timestamp::from_unix_ms(NOW - 60_000),
+                flows: 125,
+                would_die: 100,
+            }
+        };
+        group.targets.iter().map(status).collect()
+    }
+
+    fn flows(&self, query: FlowQuery) -> Waiting<'_, Result<FlowPage, Unavailable>> {
+        Box::pin(async move {
+            // As a worker would, it answers later.
+            tokio::task::yield_now().await;
+            let all = Fake::flow_list();
+            let total = all.len() as u64;
+            let matching: Vec<_> = all
+                .into_iter()
+                .filter(|flow| query.target.is_none_or(|target| flow.target == target))
+                .filter(|flow| query.protocol.is_none_or(|protocol| flow.protocol == protocol))
+                .filter(|flow| {
+                    query.target_group_arn.as_ref().is_none_or(|group| flow.target_group == *group)
+                })
+                .filter(|flow| {
+                    query.port.is_none_or(|p| flow.source_port == Some(p) || flow.destination_port == Some(p))
+                })
+                .collect();
+            let count = matching.len() as u64;
+            let flows = matching.into_iter().take(query.limit.get()).collect();
+            Ok(FlowPage { flows, matching: count, total })
+        })
+    }
+
+    fn counters(&self) -> Counters {
+        let of = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        let set =
+            |scope, name: &str, counters, drops| CounterSet { scope, name: name.to_owned(), counters, drops };
+        Counters {
+            at: self.now(),
+            uptime_ms: 3_600_000,
+            sets: vec![
+                set(
+                    CounterScope::Node,
+                    "",
+                    of(&[("ActiveFlowCount", 250), ("RejectedFlowCount", 0)]),
+                    of(&[("bad-cookie", 2)]),
+                ),
+                set(CounterScope::TargetGroup, "fw", of(&[("TCP_ELB_Reset_Count", 7)]), of(&[])),
+            ],
+        }
+    }
+
+    fn endpoints(&self) -> Vec<EndpointView> {
+        vec![EndpointView {
+            endpoint_name: "lan".to_owned(),
+            kind: "wire".to_owned(),
+            endpoint_id: "0000000000000001".to_owned(),
+            attachment_id: "0000000000000002".to_owned(),
+            ports: vec!["left".to_owned(), "right".to_owned()],
+            load_balancer: Some("gw".to_owned()),
+            flows: 250,
+        }]
+    }
+
+    fn workers(&self) -> Vec<WorkerView> {
+        vec![WorkerView {
+            worker: 0,
+            core: 1,
+            flows: 250,
+            capacity: 1_048_576,
+            generation: self.state.borrow().generation(),
+            heartbeat_age_ms: 3,
+        }]
+    }
+
+    fn ports(&self) -> Vec<PortView> {
+        vec![PortView {
+            port_name: "left".to_owned(),
+            device: "net_af_packet0".to_owned(),
+            driver: "net_af_packet".to_owned(),
+            mac: "02:00:00:00:00:01".to_owned(),
+            mtu: 1500,
+            link_up: true,
+            queues: 1,
+            received: 1000,
+            sent: 900,
+            missed: 0,
+        }]
+    }
+
+    fn events(&self) -> Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    fn advance_clock(&self, milliseconds: u32) {
+        self.now.set(self.now.get() + i64::from(milliseconds));
+    }
+}
+
+/// A daemon: the fake behind a real socket, on a thread of its own.
+pub struct Daemon {
+    folder: TempDir,
+    happen: Option<UnboundedSender<Vec<Event>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    pub fn start() -> Self {
+        Daemon::start_with(Limits::default())
+    }
+
+    pub fn start_with(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flowgated.sock");
+        let (happen, mut happenings) = tokio::sync::mpsc::unbounded_channel();
+        let (ready, started) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, async {
+                let fake = Rc::new(Fake::new());
+                let listener = ControlListener::bind(&path, None).unwrap();
+                ready.send(()).unwrap();
+                let service: Rc<dyn Service> = Rc::clone(&fake) as Rc<dyn Service>;
+                let serving = serve(listener, service, Rc::new(methods::debug_dispatcher()), limits);
+                let happening = async {
+                    while let Some(events) = happenings.recv().await {
+                        for event in events {
+                            fake.events.send(event).ok();
+                        }
+                    }
+                };
+                tokio::select! {
+                    ended = serving => panic!("the server ended: {ended:?}"),
+                    () = happening => {}
+                }
+            });
+        });
+        started.recv().unwrap();
+        Daemon { folder, happen: Some(happen), thread: Some(thread) }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("flowgated.sock")
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Lets `events` happen, all before the server runs again.
+    pub fn happen(&self, events: Vec<Event>) {
+        self.happen.as_ref().unwrap().send(events).unwrap();
+    }
+
+    /// Ends it as the daemon ends: the future of the server is dropped.
+    pub fn stop(&mut self) {
+        drop(self.happen.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.happen.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there is the test's failure already, or follows from it.
+            thread.join().ok();
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The control socket from outside: a real Unix socket, the real methods and rules, and a control core
+//! of the test's making behind them.
+
+mod bad_input;
+mod client;
+mod command_line;
+mod crowds;
+mod documentation;
+mod fake;
+mod methods;
+mod subscription;
