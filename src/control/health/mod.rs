@@ -1,10 +1,10 @@
 //! Health: is each target fit to be given traffic, and why not (rules H-1 to H-9).
 //!
 //! The control core owns one [`HealthEngine`] and tells it, after every accepted change, the whole
-//! list of targets ([`HealthEngine::update`]). Each checked target has a task of its own that opens
-//! one connection per interval at the target's own phase ([`schedule`]), says what it saw
-//! ([`check`]), and has its results counted in a row ([`damping`]). A change of state leaves on a
-//! channel as a [`HealthEvent`] in the same poll as the result that made it.
+//! list of targets ([`NodeScope::checks`], [`HealthEngine::update`]). Each checked target has a task
+//! of its own that opens one connection per interval at the target's own phase ([`schedule`]), says
+//! what it saw ([`check`]), and has its results counted in a row ([`damping`]). A change of state
+//! leaves on a channel as a [`HealthEvent`] in the same poll as the result that made it.
 //!
 //! It promises: an unchanged target is not disturbed by a change of others (H-9), one check of a
 //! target at a time, no burst (H-3), and that a fault of this node (no sockets left, a source
@@ -20,12 +20,14 @@ pub mod check;
 pub mod damping;
 mod engine;
 pub mod schedule;
+mod scope;
 mod state;
 mod target;
 #[cfg(test)]
 mod tests;
 
 pub use engine::{CannotCheck, CheckSpec, Duty, HealthEngine, Unused};
+pub use scope::NodeScope;
 pub use state::{
     HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey,
 };
