@@ -364,9 +364,6 @@ impl Segment {
         Segment { payload: payload.to_vec(), ..self }
     }
 
-    pub fn link_len(&self) -> usize {
-        14 + 4 * self.vlans.len()
-    }
 
     /// The IP packet.
     pub fn ip(&self) -> Vec<u8> {
