@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::health::TargetKey;
 use super::health::damping::Verdict;
-use super::model::{self, IpAddressType, LoadBalancer, Name, Registration, State, Target, TargetGroup, Zone};
+
+use super::health::{Duty, NodeScope, TargetKey};
+use super::model::{self, IpAddressType, LoadBalancer, Name, Registration, State, Target};
 use super::slots::{Slot, Slots};
 use crate::balance::Builder;
 use crate::datapath::counters::MAX_GATEWAYS;
@@ -25,8 +26,8 @@ use crate::wire::geneve::outer::OuterTemplate;
 /// What the compiler must know of the node; it does not change while the daemon runs.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
-    /// The node's zone; `None`: every target is in scope.
-    pub zone: Option<Zone>,
+    /// What decides which targets are in scope.
+    pub scope: NodeScope,
     /// What each port is for, by [`PortId`](crate::id::PortId).
     pub ports: Vec<PortRole>,
     /// By [`EndpointId`](crate::id::EndpointId).
@@ -54,17 +55,6 @@ pub struct EndpointFacts {
     pub load_balancer: Name,
     /// The names of its two ports.
     pub port_names: Vec<Name>,
-}
-
-/// Whether a target may be given new flows on this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// It may.
-    In,
-    /// No listener forwards to its group (H-6).
-    NoListener,
-    /// Its zone is not the node's, and cross-zone is off (H-6).
-    OtherZone,
 }
 
 /// Makes forwarding states.
@@ -101,15 +91,6 @@ impl Compiler {
     pub fn gateway_id(&self, name: &Name) -> Option<GatewayId> {
         let place = self.gateways.iter().position(|known| known == name)?;
         u16::try_from(place).ok().map(GatewayId)
-    }
-
-    /// Whether new flows may go to a target of a group here (F-4, H-6, A-8).
-    pub fn scope(&self, state: &State, group: &TargetGroup, target: &Target) -> Scope {
-        let Some(balancer) = state.load_balancer_using(&group.name) else { return Scope::NoListener };
-        match (&self.node.zone, &target.zone) {
-            (Some(here), Some(there)) if here != there && !balancer.settings().cross_zone => Scope::OtherZone,
-            _ => Scope::In,
-        }
     }
 
     /// The forwarding state for these objects and verdicts. Targets get their slots here; a target
@@ -175,9 +156,9 @@ impl Compiler {
         let listener = state.listener_settings(balancer);
         let settings = group.settings();
         let members = group.targets.iter().filter_map(|(address, target)| {
-            let takes_flows = target.is_registered() && self.scope(state, group, target) == Scope::In;
+            let duty = self.node.scope.duty(Some(balancer), *address, target);
             let slot = slots.get(&TargetKey::new(group.name.as_str(), *address))?;
-            takes_flows.then_some((slot, *address, target.weight.get()))
+            (duty == Duty::Check).then_some((slot, *address, target.weight.get()))
         });
         let members: Vec<(Slot, Ipv4Addr, u16)> = members.collect();
         let builder =

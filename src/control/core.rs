@@ -13,17 +13,16 @@ mod service;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::compile::{Compiler, Scope, condition};
+use super::compile::{Compiler, condition};
 use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
-use super::health::{CheckSpec, Duty, HealthEngine, HealthEvent, TargetKey, Unused};
+use super::health::{HealthEngine, HealthEvent, TargetKey};
 use super::model::{Change, Outcome, Registration, State, TargetChange};
 use super::slots::Slots;
 use super::socket::{Applied, ChangeError};
@@ -276,23 +275,7 @@ impl Inner {
     }
 
     fn follow_health(&mut self) {
-        let mut specs = Vec::new();
-        for group in self.state.target_groups() {
-            let settings = Arc::new(group.settings().health_check);
-            for (address, target) in &group.targets {
-                let duty = match (target.is_registered(), self.compiler.scope(&self.state, group, target)) {
-                    (false, _) => Duty::Drain,
-                    (true, Scope::In) => Duty::Check,
-                    (true, Scope::NoListener) => Duty::Unused(Unused::Group),
-                    (true, Scope::OtherZone) => Duty::Unused(Unused::Zone),
-                };
-                specs.push(CheckSpec {
-                    key: TargetKey::new(group.name.as_str(), *address),
-                    settings: Arc::clone(&settings),
-                    duty,
-                });
-            }
-        }
+        let specs = self.compiler.node().scope.checks(&self.state);
         self.health.update(specs);
     }
 

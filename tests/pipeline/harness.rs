@@ -364,7 +364,6 @@ impl Segment {
         Segment { payload: payload.to_vec(), ..self }
     }
 
-
     /// The IP packet.
     pub fn ip(&self) -> Vec<u8> {
         let mut transport = Vec::new();

@@ -13,8 +13,9 @@ use std::thread::JoinHandle;
 
 use flowgate::control::compile::{Compiler, EndpointFacts, NodeFacts};
 use flowgate::control::core::{Core, CoreParts};
-use flowgate::control::health::HealthEngine;
 use flowgate::control::health::check::SocketChecker;
+use flowgate::control::health::{HealthEngine, NodeScope};
+
 use flowgate::control::node::{HugePages, NodeConfig};
 use flowgate::control::socket::{ControlListener, Limits, methods, serve};
 use flowgate::control::store::Store;
@@ -103,7 +104,10 @@ fn node_facts(config: &NodeConfig, devices: &Devices) -> NodeFacts {
     let neighbours: HashMap<Ipv4Addr, MacAddr> =
         config.neighbours.iter().map(|neighbour| (neighbour.address, MacAddr(neighbour.mac.0))).collect();
     NodeFacts {
-        zone: config.zone.clone(),
+        scope: NodeScope {
+            zone: config.zone.clone(),
+            own_addresses: [config.underlay.address.address].into(),
+        },
         ports: roles,
         endpoints: config
             .endpoints
