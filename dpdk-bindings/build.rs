@@ -118,9 +118,10 @@ fn link(version: &str) {
     println!("cargo::rustc-link-lib=dylib=rte_net_ring");
 
     // A link argument does not reach the binary from here; the root package's build script passes
-    // these on. A DPDK outside of the loader's own folders must be found at run time too.
+    // these on. A DPDK outside of the loader's own folders must be found at run time too: by an
+    // old-style rpath, which holds for the libraries that DPDK's libraries need as well.
     let known = ["/usr/lib", "/lib"].iter().any(|folder| Path::new(&libdir).starts_with(folder));
-    let args = if known { String::new() } else { format!("-Wl,-rpath,{libdir}") };
+    let args = if known { String::new() } else { format!("-Wl,--disable-new-dtags,-rpath,{libdir}") };
     println!("cargo::metadata=link_args={args}");
     println!("cargo::metadata=version={version}");
 }
