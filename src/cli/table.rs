@@ -81,6 +81,13 @@ impl Look {
         self.local(time, "%Y-%m-%d %H:%M:%S%.3f")
     }
 
+    /// `time` in the local zone, as short as it can be told: of the last day `21:47:37.123`, before that
+    /// `2026-11-29 21:47`.
+    pub(super) fn since(&self, time: Timestamp) -> String {
+        const DAY_MS: u64 = 86_400_000;
+        if self.now.since(time) < DAY_MS { self.time(time) } else { self.local(time, "%Y-%m-%d %H:%M") }
+    }
+
     /// `time` in the local zone: `21:47:37.123`.
     pub(super) fn time(&self, time: Timestamp) -> String {
         self.local(time, "%H:%M:%S%.3f")
@@ -173,6 +180,8 @@ mod tests {
         assert_eq!(look.time(time), "22:47:37.007");
         assert_eq!(look.date_and_time(time), "2026-11-29 22:47:37.007");
         assert_eq!(look.ago(time), "1m 0s");
+        assert_eq!(look.since(time), "22:47:37.007");
+        assert_eq!(look.since(Timestamp::from_unix_ms(1_795_898_917_007)), "2026-11-28 22:48");
     }
 
     #[test]
@@ -182,6 +191,15 @@ mod tests {
         assert_eq!(name_of(&format!("{prefix}:listener/gwy/gw/1/2")), "gw");
         assert_eq!(name_of(&format!("{prefix}:targetgroup/fw/1")), "fw");
         assert_eq!(name_of("other"), "other");
+    }
+
+    #[test]
+    fn states_are_coloured_on_a_terminal_and_only_there() {
+        let mut look = Look::plain(Timestamp::from_unix_ms(0), TimeZone::UTC);
+        let table = |look: &Look| look.table(["STATE"], vec![[look.state(HealthState::Unhealthy)]]);
+        assert_eq!(table(&look), "STATE\nunhealthy\n");
+        look.colour = true;
+        assert!(table(&look).contains("\u{1b}["), "{:?}", table(&look));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
             text(&target.target.availability_zone),
             number(target.target.weight),
             look.state(target.target_health.state),
-            optional(target.since.map(|since| look.date_and_time(since))),
+            optional(target.since.map(|since| look.since(since))),
             number(target.flows),
             number(target.would_die),
             text(why),
@@ -141,7 +141,7 @@ TARGET    STATE      REASON                     SINCE   FLOWS
     fn the_full_view_fits_100_columns() {
         let shown = health(&group(), &look());
         assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
-        for word in ["1100", "2026-11-29", "20:47:37.007", "refused", "WOULD"] {
+        for word in ["1100", "20:47:37.007", "refused", "WOULD DIE"] {
             assert!(shown.contains(word), "{word} is missing in\n{shown}");
         }
     }

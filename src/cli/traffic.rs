@@ -16,13 +16,23 @@ pub(super) fn flows(page: &FlowPage, look: &Look) -> String {
             text(flow.state),
             number(span(flow.idle_ms)),
             number(span(flow.expires_in_ms)),
-            text(&flow.endpoint),
         ]
     });
-    let headings = ["PROTO", "FROM", "TO", "TARGET", "STATE", "IDLE", "EXPIRES", "ENDPOINT"];
-    let table = look.table(headings, rows.collect());
-    let (shown, matching, total) = (page.flows.len(), page.matching, page.total);
-    format!("{table}\n{shown} of {matching} matching flows shown; the node has {total}.\n")
+    let headings = ["PROTO", "FROM", "TO", "TARGET", "STATE", "IDLE", "EXPIRES"];
+    let mut shown = String::new();
+    // A table an endpoint: addresses of two endpoints may be the same and are not the same hosts (O-4), and
+    // a column of endpoints would leave too little room for IPv6.
+    let mut endpoints: Vec<&str> = page.flows.iter().map(|flow| flow.endpoint.as_str()).collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    for endpoint in endpoints {
+        let of_endpoint = page.flows.iter().zip(rows.clone()).filter(|(flow, _)| flow.endpoint == endpoint);
+        let table = look.table(headings, of_endpoint.map(|(_, row)| row).collect());
+        shown.push_str(&format!("Endpoint {endpoint}:\n{table}\n"));
+    }
+    let (listed, matching, total) = (page.flows.len(), page.matching, page.total);
+    shown.push_str(&format!("{listed} of {matching} matching flows shown; the node has {total}.\n"));
+    shown
 }
 
 /// One side of a flow: `10.0.0.1:443`, `[2001:db8::1]:443`, or the address alone.
@@ -103,4 +113,46 @@ pub(super) fn ports(result: &Ports, look: &Look) -> String {
 
 pub(super) fn clock(result: &Clock, look: &Look) -> String {
     format!("The daemon's time is {}.\n", look.date_and_time(result.now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::events::Timestamp;
+    use jiff::tz::TimeZone;
+    use serde_json::json;
+
+    #[test]
+    fn flows_go_by_endpoint_and_an_ipv6_flow_fits_on_a_line() {
+        let flow = |endpoint: &str, source: &str, destination: &str| {
+            json!({
+                "Endpoint": endpoint, "Protocol": "tcp", "Source": source, "SourcePort": 40_000,
+                "Destination": destination, "DestinationPort": 443, "TargetGroup": "fw",
+                "Target": "198.51.100.111", "State": "established", "IdleMs": 1500, "ExpiresInMs": 348_500,
+                "Cookie": "00000001", "Worker": 0
+            })
+        };
+        let page: FlowPage = serde_json::from_value(json!({
+            "Flows": [
+                flow("wan", "2001:db8:1::10", "2001:db8:2::20"),
+                flow("lan", "192.0.2.1", "203.0.113.1"),
+                flow("wan", "192.0.2.1", "203.0.113.1"),
+            ],
+            "Matching": 3, "Total": 9
+        }))
+        .unwrap();
+        let expected = "\
+Endpoint lan:
+PROTO  FROM             TO               TARGET          STATE        IDLE  EXPIRES
+tcp    192.0.2.1:40000  203.0.113.1:443  198.51.100.111  established  1.5s   5m 48s
+
+Endpoint wan:
+PROTO  FROM                    TO                    TARGET          STATE        IDLE  EXPIRES
+tcp    [2001:db8:1::10]:40000  [2001:db8:2::20]:443  198.51.100.111  established  1.5s   5m 48s
+tcp    192.0.2.1:40000         203.0.113.1:443       198.51.100.111  established  1.5s   5m 48s
+
+3 of 3 matching flows shown; the node has 9.
+";
+        assert_eq!(flows(&page, &Look::plain(Timestamp::from_unix_ms(0), TimeZone::UTC)), expected);
+    }
 }

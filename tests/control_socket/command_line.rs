@@ -165,6 +165,31 @@ fn a_socket_that_is_missing_dead_or_somebody_elses_says_what_to_do() {
 }
 
 #[test]
+fn a_socket_that_may_not_be_opened_says_who_may() {
+    use std::fs::{Permissions, copy, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let daemon = Daemon::start();
+    // The folder of the daemon is its owner's alone; root is nobody for this.
+    let open = tempfile::tempdir().unwrap();
+    set_permissions(open.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = open.path().join("flowgate");
+    copy(env!("CARGO_BIN_EXE_flowgate"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["targets", "--socket"]).arg(daemon.path());
+    if nix::unistd::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    } else {
+        set_permissions(daemon.path(), Permissions::from_mode(0)).unwrap();
+    }
+    let Output { status, stderr, .. } = command.output().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(said.starts_with("flowgate: permission denied on /"), "{said}");
+    assert!(said.ends_with(": become root, or a member of the socket's group\n"), "{said}");
+}
+
+#[test]
 fn subscribe_prints_a_line_an_event_as_it_happens_and_ends_with_its_reader() {
     let daemon = Daemon::start();
     for (arguments, first, then) in [

@@ -119,10 +119,26 @@ impl Dispatcher {
 
     fn unknown(&self, name: &str) -> RpcError {
         let shown: String = name.chars().take(64).collect();
-        let names: Vec<&str> = self.methods.keys().copied().collect();
-        RpcError::new(METHOD_NOT_FOUND, "InvalidAction", format!("there is no method {}", Value::from(shown)))
-            .at("method")
-            .hint(format!("the methods are {}", names.join(", ")))
+        let message = format!("there is no method {}", Value::from(shown.as_str()));
+        let error = RpcError::new(METHOD_NOT_FOUND, "InvalidAction", message).at("method");
+        match self.nearest(&shown) {
+            Some(nearest) => error.hint(format!("did you mean {nearest}?")),
+            None => error,
+        }
+    }
+
+    /// The method whose name is most like `name`, if any is enough like it to be what was meant.
+    fn nearest(&self, name: &str) -> Option<&'static str> {
+        // AWS's API says `RegisterTargets` where its command line says `register-targets`.
+        let folded = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+        let name = folded(name);
+        let likeness = |known: &&'static str| (strsim::jaro_winkler(&folded(known), &name), *known);
+        self.methods
+            .keys()
+            .map(likeness)
+            .filter(|(likeness, _)| *likeness > 0.8)
+            .max_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, known)| known)
     }
 }
 
@@ -145,4 +161,25 @@ fn write(result: &impl Serialize) -> Result<String, RpcError> {
             format!("the answer cannot be written: {error}"),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::control::socket::methods;
+
+    #[test]
+    fn a_misspelt_method_is_answered_with_the_nearest_there_is() {
+        let table = methods::dispatcher();
+        let hint = |name: &str| table.unknown(name).data.hint;
+        assert_eq!(hint("describe-wrokers").as_deref(), Some("did you mean describe-workers?"));
+        assert_eq!(hint("RegisterTargets").as_deref(), Some("did you mean register-targets?"));
+        assert_eq!(hint("xyzzy"), None);
+        assert_eq!(hint(""), None);
+    }
+
+    #[test]
+    fn a_name_as_long_as_a_line_is_not_sent_back_whole() {
+        let error = methods::dispatcher().unknown(&"x".repeat(1 << 20));
+        assert!(error.message.len() < 100);
+    }
 }
