@@ -33,7 +33,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(CliError::ReaderGone) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("flowgate: {error}");
+            // With standard error closed there is nobody to tell; the exit code remains.
+            writeln!(io::stderr(), "flowgate: {error}").ok();
             ExitCode::FAILURE
         }
     }

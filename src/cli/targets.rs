@@ -64,14 +64,9 @@ fn headline(group: &GroupHealth) -> String {
     )
 }
 
-/// A group in full.
+/// A group in full: the numbers, and below them what was seen of those that are not healthy.
 pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
     let rows = group.target_health_descriptions.iter().map(|target| {
-        let why = match (target.target_health.reason, target.target_health.description.as_str()) {
-            (None, _) => "-".to_owned(),
-            (Some(reason), "") => reason.to_string(),
-            (Some(reason), description) => format!("{reason}: {description}"),
-        };
         [
             text(target.target.id),
             text(&target.target.availability_zone),
@@ -80,11 +75,22 @@ pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
             optional(target.since.map(|since| look.since(since))),
             number(target.flows),
             number(target.would_die),
-            text(why),
         ]
     });
-    let headings = ["TARGET", "ZONE", "WEIGHT", "STATE", "SINCE", "FLOWS", "WOULD DIE", "REASON"];
-    format!("{}\n{}", headline(group), look.table(headings, rows.collect()))
+    let headings = ["TARGET", "ZONE", "WEIGHT", "STATE", "SINCE", "FLOWS", "WOULD DIE"];
+    let mut shown = format!("{}\n{}", headline(group), look.table(headings, rows.collect()));
+    let reasons: Vec<_> = group
+        .target_health_descriptions
+        .iter()
+        .filter_map(|target| {
+            let reason = target.target_health.reason?;
+            Some([text(target.target.id), text(reason), text(&target.target_health.description)])
+        })
+        .collect();
+    if !reasons.is_empty() {
+        shown.push_str(&format!("\n{}", look.table(["TARGET", "REASON", "DESCRIPTION"], reasons)));
+    }
+    shown
 }
 
 pub(super) fn registrations(result: &Registrations, look: &Look) -> String {
@@ -138,11 +144,17 @@ TARGET    STATE      REASON                     SINCE   FLOWS
     }
 
     #[test]
-    fn the_full_view_fits_100_columns() {
-        let shown = health(&group(), &look());
-        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
-        for word in ["1100", "20:47:37.007", "refused", "WOULD DIE"] {
-            assert!(shown.contains(word), "{word} is missing in\n{shown}");
-        }
+    fn the_full_view_has_numbers_first_and_then_what_was_seen() {
+        let expected = "\
+fw: 1 of 2 targets healthy; a dead one is detected within 150 ms
+TARGET    ZONE  WEIGHT  STATE      SINCE         FLOWS  WOULD DIE
+10.0.0.1  a          1  healthy    20:47:37.007   1200       1100
+10.0.0.2  all        1  unhealthy  20:47:37.007      0          0
+
+TARGET    REASON                     DESCRIPTION
+10.0.0.2  Target.FailedHealthChecks  Health checks failed: connection refused by 10.0.0.2:80 after
+                                     0.2 ms
+";
+        assert_eq!(health(&group(), &look()), expected);
     }
 }

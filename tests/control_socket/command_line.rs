@@ -180,7 +180,7 @@ fn a_socket_that_may_not_be_opened_says_who_may() {
     if nix::unistd::geteuid().is_root() {
         command.uid(65534).gid(65534);
     } else {
-        set_permissions(daemon.path(), Permissions::from_mode(0)).unwrap();
+        set_permissions(daemon.path(), Permissions::from_mode(0o000)).unwrap();
     }
     let Output { status, stderr, .. } = command.output().unwrap();
     assert_eq!(status.code(), Some(1));
