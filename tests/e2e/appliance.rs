@@ -8,7 +8,9 @@ use crate::lab::capture::{ACK, Capture, Frame, RST, Tcp, parse_tcp};
 use crate::lab::frames::TcpFrame;
 use crate::lab::gateway::Attributes;
 use crate::lab::traffic::{Connection, PATIENCE, exchange, must_be_reset};
-use crate::lab::{CLIENT_MAC, ETH, Family, Lab, SERVER_MAC, Side, UNDER, UNDERLAY, UNDERLAY_MAC, wait_for};
+use crate::lab::{
+    CLIENT_MAC, ETH, Family, Lab, SERVER_MAC, Side, TO_GATEWAY, UNDERLAY, UNDERLAY_MAC, wait_for,
+};
 
 /// The outer Ethernet, IPv4 and UDP headers.
 const BEFORE_GENEVE: usize = 14 + 20 + 8;
@@ -23,7 +25,7 @@ struct Tapped {
 }
 
 fn tapped(lab: &Lab) -> Tapped {
-    let underlay = Capture::start(&lab.router, UNDER, "udp port 6081");
+    let underlay = Capture::start(&lab.underlay, TO_GATEWAY, "udp port 6081");
     let mut connection = lab.connect(Family::V4);
     connection.must_work();
     let client = connection.address(Side::Client);

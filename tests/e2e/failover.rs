@@ -66,8 +66,9 @@ fn after_the_drain_the_flow_goes_on_while_its_appliance_still_answers() {
     let leaving = lab.appliance_of(&old);
     lab.deregister(leaving);
     lab.gateway().events.wait_for("the drain ends", |event| event["Event"] == "DrainEnded");
-    wait_for("the target to be gone from the group", PATIENCE, || {
-        lab.state_of(leaving).is_none().then_some(())
+    let unused = Some(("unused".to_owned(), Some("Target.NotRegistered".to_owned())));
+    wait_for("the target to have left the group", PATIENCE, || {
+        (lab.state_of(leaving) == unused).then_some(())
     });
     exchange(&mut old, 1 << 20);
     assert_eq!(lab.appliance_of(&old), leaving, "it is known until its last flow ends");

@@ -351,7 +351,9 @@ fn what_must_never_be_answered_with_a_reset_is_not() {
     for family in Family::BOTH {
         let may = TcpFrame { ack: 99_000, ..stranger(family) };
         send_frame(&lab.client, ETH, &may.build());
-        let reset = capture.wait_for_tcp("the reset that may be", PATIENCE, |p| p.is(RST) && p.seq == 99_000);
+        let reset = capture.wait_for_tcp("the reset that may be", PATIENCE, |p| {
+            p.is(RST) && p.seq == 99_000 && p.destination == may.source
+        });
         assert_eq!((reset.source, reset.destination), (may.destination, may.source));
     }
     std::thread::sleep(Duration::from_millis(100));

@@ -51,6 +51,8 @@ pub const ETH: &str = "eth0";
 pub const LEFT: &str = "left";
 pub const RIGHT: &str = "right";
 pub const UNDER: &str = "under";
+/// The underlay's interface towards the gateway.
+pub const TO_GATEWAY: &str = "gateway";
 
 /// The client's and server's MTU; the underlay has room for the 68 bytes that GENEVE adds.
 const MTU: u16 = 1500;
@@ -107,7 +109,9 @@ pub struct Lab {
     pub client: Netns,
     pub server: Netns,
     pub router: Netns,
-    _underlay: Netns,
+    /// The machine whose bridge the appliances and the gateway are on. What the gateway sends to them
+    /// is seen here and not at its own interface: af_packet sends past the taps.
+    pub underlay: Netns,
     pub folder: tempfile::TempDir,
     _only_one: MutexGuard<'static, ()>,
 }
@@ -136,8 +140,8 @@ impl Lab {
 
         link((&client, ETH, Some(CLIENT_MAC)), (&router, LEFT, None), MTU);
         link((&server, ETH, Some(SERVER_MAC)), (&router, RIGHT, None), MTU);
-        link((&router, UNDER, Some(UNDERLAY_MAC)), (&underlay, "gateway", None), UNDERLAY_MTU);
-        underlay.ip("link set gateway master bridge");
+        link((&router, UNDER, Some(UNDERLAY_MAC)), (&underlay, TO_GATEWAY, None), UNDERLAY_MTU);
+        underlay.ip(&format!("link set {TO_GATEWAY} master bridge"));
         router.ip(&format!("addr add {UNDERLAY}/24 dev {UNDER}"));
         for (host, v4, v6) in [(&client, CLIENT_V4, CLIENT_V6), (&server, SERVER_V4, SERVER_V6)] {
             host.ip(&format!("addr add {v4}/24 dev {ETH}"));
@@ -159,16 +163,7 @@ impl Lab {
             .collect();
 
         let folder = tempfile::Builder::new().prefix("flowgate-lab-").tempdir().expect("a temporary folder");
-        Self {
-            gateway: None,
-            appliances,
-            client,
-            server,
-            router,
-            _underlay: underlay,
-            folder,
-            _only_one: only_one,
-        }
+        Self { gateway: None, appliances, client, server, router, underlay, folder, _only_one: only_one }
     }
 
     /// The machine at one end of the wire.
