@@ -184,9 +184,6 @@ impl<C: Checker> HealthEngine<C> {
 
     fn changed(&self, watched: Watched, spec: CheckSpec, now: Moment) -> Watched {
         let Watched { spec: before, target, task } = watched;
-        if before == spec {
-            return Watched { spec, target, task };
-        }
         let (old, new) = (&before.settings, &spec.settings);
         let thresholds = Thresholds::of(new);
         let same_question = old.probe == new.probe && old.port == new.port;

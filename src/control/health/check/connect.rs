@@ -111,6 +111,19 @@ mod tests {
         assert_eq!(code_of(&io::Error::other("no number")), FailedHealthChecks);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn one_timeout_is_over_all_steps_of_a_check_h3() {
+        let began = Instant::now();
+        let deadline = Deadline::after(Duration::from_millis(150));
+        let first = tokio::time::sleep(Duration::from_millis(100));
+        assert_eq!(deadline.bound(first, String::new).await, Ok(()));
+        let second = std::future::pending::<()>();
+        let reason = deadline.bound(second, || "nothing".to_owned()).await.unwrap_err();
+        assert_eq!(reason.description, "Request timed out: nothing within 150 ms");
+        // The timer counts whole milliseconds and rounds up.
+        assert!((150..=151).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    }
+
     #[tokio::test]
     async fn a_bound_socket_takes_no_port_before_it_connects() {
         let socket = open(Some(Ipv4Addr::LOCALHOST)).unwrap();

@@ -56,6 +56,19 @@ async fn lower_thresholds_decide_at_once_by_the_counts_there_are_h9() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changed_thresholds_do_not_end_the_check_that_runs_h9() {
+    let target = key(1);
+    let bench = &mut Bench::healthy(&target).await;
+    bench.script.set(&target, Manner::Silent);
+    while bench.script.take_begun().is_empty() {
+        sleep(ms(1)).await;
+    }
+    bench.engine.update([checked_by(&target, |settings| settings.unhealthy_threshold = 5)]);
+    sleep(settings().timeout + ms(2)).await;
+    assert_eq!((bench.view(&target).failures, bench.script.take_begun()), (1, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn higher_thresholds_take_nothing_back_and_count_on_h9() {
     let target = key(1);
     let mut bench = Bench::healthy(&target).await;
