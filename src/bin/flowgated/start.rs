@@ -30,6 +30,7 @@ use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Queue, WorkerThread};
 use flowgate::wire::ethernet::MacAddr;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Refusal;
@@ -41,6 +42,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let store = Store::open(&config.state_directory)?;
     let state = store.load(config.objects.as_deref())?;
     config.agrees_with(&state)?;
+    raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = ControlListener::bind(&config.socket.path, config.socket.group.as_deref())?;
     let _guard = Guard::new(config.underlay.address.address)?;
@@ -81,6 +83,16 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     }));
     threads.join();
     ran
+}
+
+/// Takes as many file descriptors as the system allows: each health check under way and each connection
+/// to the socket has one.
+fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, allowed)| setrlimit(Resource::RLIMIT_NOFILE, allowed, allowed));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of file descriptors could not be raised");
+    }
 }
 
 /// What the compiler must know of the node.

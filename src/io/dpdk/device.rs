@@ -51,10 +51,12 @@ impl Device {
     pub fn claim(eal: &Eal, device: &str, pools: &[Mempool]) -> Result<Device, PortError> {
         let name = eal_config::Device::parse(device).map_or_else(|_| device.to_owned(), |device| device.name);
         let no_such_device = || {
-            let device = name.clone();
             match eal.start_log() {
-                said if said.contains(&device) => PortError::NotOpened { device, said: said.to_owned() },
-                _ => PortError::NoSuchDevice { device, known: known_devices() },
+                // With its arguments: it is they that are wrong, mostly.
+                said if said.contains(&name) => {
+                    PortError::NotOpened { device: device.to_owned(), said: said.to_owned() }
+                }
+                _ => PortError::NoSuchDevice { device: name.clone(), known: known_devices() },
             }
         };
         let c_name = CString::new(name.as_str()).map_err(|_| no_such_device())?;
