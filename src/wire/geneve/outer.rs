@@ -172,7 +172,7 @@ pub enum OuterError {
     /// A time to live of 0 on arrival.
     #[error("time to live 0")]
     TtlZero,
-    /// A fragment: outer packets have DF set and are never fragmented by us (W-1).
+    /// The first fragment of a datagram to our port: outer packets have DF set and are never in fragments (W-1).
     #[error("a fragment of an outer packet")]
     Fragment,
     /// The UDP length is below 8 or more than the packet has.
@@ -199,11 +199,13 @@ pub fn parse(ip: &[u8]) -> Result<OuterReceived, OuterError> {
     let datagram = packet.get(udp_start..).ok_or(PacketError::LengthMismatch)?;
     match header.fragment {
         Fragment::Whole => {}
-        // Only a first fragment has a port by which it may be known as somebody else's.
+        // A later fragment has no port: it may as well be of the host's own traffic, and a datagram of ours whose
+        // first fragment is refused here is lost anyway.
+        Fragment::Later => return Err(OuterError::NotGeneve),
         Fragment::First if UdpHeader::parse(datagram).is_some_and(|udp| udp.dst_port != UDP_PORT) => {
             return Err(OuterError::NotGeneve);
         }
-        Fragment::First | Fragment::Later => return Err(OuterError::Fragment),
+        Fragment::First => return Err(OuterError::Fragment),
     }
     let udp = UdpHeader::parse(datagram).ok_or(PacketError::TransportTruncated)?;
     if udp.dst_port != UDP_PORT {
