@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::fixture;
-use super::registry::{ATTRIBUTES, Values};
+use super::registry::{self, ATTRIBUTES, ObjectKind, Values};
 use super::{Change, Registration, State, TargetDescription, Weight, Zone};
 
 /// A handful of addresses, so that changes meet; the last cannot be a target.
@@ -19,9 +19,11 @@ fn address() -> impl Strategy<Value = Ipv4Addr> {
     ]
 }
 
-/// A key that most often is one of the table, and a value that most often suits it.
-fn attribute() -> impl Strategy<Value = (String, String)> {
-    let known = prop::sample::select(ATTRIBUTES).prop_flat_map(|attribute| {
+/// A key that most often is one of `kind`'s, and a value that most often suits it.
+fn attribute(kind: ObjectKind) -> impl Strategy<Value = (String, String)> {
+    let of_kind: Vec<_> = registry::of(kind).collect();
+    let table = prop_oneof![20 => prop::sample::select(of_kind), 1 => prop::sample::select(ATTRIBUTES)];
+    let known = table.prop_flat_map(|attribute| {
         let value = match attribute.values {
             Values::Flag => prop::sample::select(vec!["true", "false"]).prop_map(str::to_owned).boxed(),
             Values::Choice(words) => prop::sample::select(words).prop_map(str::to_owned).boxed(),
@@ -37,11 +39,11 @@ fn attribute() -> impl Strategy<Value = (String, String)> {
 }
 
 /// The failover keys are accepted only together, which single keys would seldom be.
-fn attributes() -> impl Strategy<Value = Vec<(String, String)>> {
+fn attributes(kind: ObjectKind) -> impl Strategy<Value = Vec<(String, String)>> {
     let failover = prop::sample::select(vec!["rebalance", "no_rebalance"]).prop_map(|mode| {
         fixture::pairs(&[("target_failover.on_unhealthy", mode), ("target_failover.on_deregistration", mode)])
     });
-    prop_oneof![4 => vec(attribute(), 0..4), 1 => failover]
+    prop_oneof![4 => vec(attribute(kind), 0..4), 1 => failover]
 }
 
 fn description() -> impl Strategy<Value = TargetDescription> {
@@ -57,11 +59,11 @@ fn change() -> impl Strategy<Value = Change> {
     let balancer = || prop::sample::select(vec!["gw", "gw", "fw"]).prop_map(str::to_owned);
     let time = || 0..4_u64;
     prop_oneof![
-        1 => (balancer(), attributes())
+        1 => (balancer(), attributes(ObjectKind::LoadBalancer))
             .prop_map(|(load_balancer, attributes)| Change::ModifyLoadBalancerAttributes { load_balancer, attributes }),
-        2 => (balancer(), attributes())
+        2 => (balancer(), attributes(ObjectKind::Listener))
             .prop_map(|(listener, attributes)| Change::ModifyListenerAttributes { listener, attributes }),
-        6 => (group(), attributes())
+        6 => (group(), attributes(ObjectKind::TargetGroup))
             .prop_map(|(target_group, attributes)| Change::ModifyTargetGroupAttributes { target_group, attributes }),
         3 => (group(), vec(description(), 0..4))
             .prop_map(|(target_group, targets)| Change::RegisterTargets { target_group, targets }),

@@ -11,6 +11,8 @@ use crate::control::model::{Name, State};
 const MAX_WORKERS: usize = 128;
 /// Ports that one node can have: DPDK's own limit, as distributions build it.
 const MAX_PORTS: usize = 32;
+/// Bytes in the path of a Unix socket: the kernel's `sun_path` without its final zero.
+const MAX_SOCKET_PATH: usize = 107;
 
 /// EAL arguments that would contradict what the file says elsewhere, and where it says it.
 const OWN_EAL_ARGUMENTS: [(&str, &str); 17] = [
@@ -36,6 +38,7 @@ const OWN_EAL_ARGUMENTS: [(&str, &str); 17] = [
 impl NodeConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.check_hash_seed()?;
+        self.check_socket()?;
         self.check_eal()?;
         self.check_workers()?;
         self.check_ports()?;
@@ -70,6 +73,15 @@ impl NodeConfig {
             return Err(ConfigError::at("hash_seed_file", message));
         }
         Ok(())
+    }
+
+    fn check_socket(&self) -> Result<(), ConfigError> {
+        let length = self.socket.path.as_os_str().len();
+        if (1..=MAX_SOCKET_PATH).contains(&length) {
+            return Ok(());
+        }
+        let message = format!("it has {length} bytes; a Unix socket's path has 1 to {MAX_SOCKET_PATH}");
+        Err(ConfigError::at("socket.path", message))
     }
 
     fn check_eal(&self) -> Result<(), ConfigError> {

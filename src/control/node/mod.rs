@@ -38,7 +38,8 @@ pub struct NodeConfig {
     /// Where what must survive a restart is kept.
     #[serde(default = "default_state_directory")]
     pub state_directory: PathBuf,
-    /// The objects document that seeds an empty state directory.
+    /// The objects document that seeds an empty state directory. A relative path, here and in the
+    /// other keys, is relative to the folder that the daemon was started in.
     pub objects: Option<PathBuf>,
     /// The secret that flows are spread under, as 64 hexadecimal digits. The nodes of a fleet
     /// have the same. Without it and without `hash_seed_file`, one is made at the first start and

@@ -367,6 +367,26 @@ fn cores_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn a_socket_whose_path_no_kernel_takes_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |length: usize| {
+        let start = format!("{}/", folder.path().display());
+        format!("{start}{}", "s".repeat(length - start.len()))
+    };
+    let with = |path: &str| format!("{GOOD}\n[socket]\npath = \"{path}\"\n");
+    for (length, fits) in [(107, true), (108, false)] {
+        let path = path(length);
+        // The kernel is asked too, so that the number is its and not ours.
+        assert_eq!(std::os::unix::net::UnixListener::bind(&path).is_ok(), fits);
+        assert_eq!(NodeConfig::parse(&with(&path)).is_ok(), fits);
+    }
+    assert_eq!(
+        refusal(&with(&path(108))),
+        "socket.path: it has 108 bytes; a Unix socket's path has 1 to 107"
+    );
+}
+
+#[test]
 fn eal_arguments_that_the_file_has_keys_for_are_refused() {
     let with = |argument: &str| format!("{GOOD}\n[eal]\nargs = [\"--log-level=7\", \"{argument}\"]\n");
     let cases = [

@@ -22,8 +22,29 @@ pub(super) enum Step {
     SyncFolder,
 }
 
-/// Replaces `folder/name` by `text`, under the permissions `mode`. `before` is asked before every
-/// step, and its error is the step's: tests stand between the steps there.
+/// The disk as `replace` sees it; tests stand between the steps here, and see what was made durable.
+pub(super) trait Disk {
+    /// Called before every step; its error is the step's.
+    fn before(&mut self, step: Step) -> io::Result<()>;
+
+    /// Makes a file's bytes, or a folder's names, durable.
+    fn sync(&mut self, file: &File) -> io::Result<()>;
+}
+
+/// The real one.
+pub(super) struct RealDisk;
+
+impl Disk for RealDisk {
+    fn before(&mut self, _: Step) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+}
+
+/// Replaces `folder/name` by `text`, under the permissions `mode`.
 ///
 /// On an error the file holds what it held, or, if it was the last step that failed, already `text`.
 pub(super) fn replace(
@@ -31,24 +52,24 @@ pub(super) fn replace(
     name: &str,
     mode: u32,
     text: &[u8],
-    mut before: impl FnMut(Step) -> io::Result<()>,
+    disk: &mut impl Disk,
 ) -> io::Result<()> {
     let new = beside(folder, name);
-    before(Step::Create)?;
+    disk.before(Step::Create)?;
     // What a crash may have left there could have other permissions, or be a link.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-    before(Step::Write)?;
+    disk.before(Step::Write)?;
     file.write_all(text)?;
-    before(Step::SyncFile)?;
-    file.sync_all()?;
-    before(Step::Rename)?;
+    disk.before(Step::SyncFile)?;
+    disk.sync(&file)?;
+    disk.before(Step::Rename)?;
     fs::rename(&new, folder.join(name))?;
-    before(Step::SyncFolder)?;
-    sync_folder(folder)
+    disk.before(Step::SyncFolder)?;
+    disk.sync(&File::open(folder)?)
 }
 
 /// Makes `folder` and whatever is missing above it, each under the permissions `mode` and each
@@ -83,16 +104,37 @@ fn beside(folder: &Path, name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::*;
 
     const STEPS: [Step; 5] = [Step::Create, Step::Write, Step::SyncFile, Step::Rename, Step::SyncFolder];
 
+    /// Fails before the step `last`, and remembers what was made durable: which file or folder, and
+    /// how long it was at the time.
+    #[derive(Default)]
+    struct Watched {
+        last: Option<Step>,
+        steps: Vec<Step>,
+        durable: Vec<(Step, u64, u64)>,
+    }
+
+    impl Disk for Watched {
+        fn before(&mut self, step: Step) -> io::Result<()> {
+            self.steps.push(step);
+            if Some(step) == self.last { Err(io::Error::other("the power went")) } else { Ok(()) }
+        }
+
+        fn sync(&mut self, file: &File) -> io::Result<()> {
+            let metadata = file.metadata()?;
+            let step = *self.steps.last().expect("no sync comes before the first step");
+            self.durable.push((step, metadata.ino(), metadata.len()));
+            RealDisk.sync(file)
+        }
+    }
+
     fn replace_until(folder: &Path, text: &[u8], last: Option<Step>) -> io::Result<()> {
-        replace(folder, "file", 0o600, text, |step| {
-            if Some(step) == last { Err(io::Error::other("the power went")) } else { Ok(()) }
-        })
+        replace(folder, "file", 0o600, text, &mut Watched { last, ..Watched::default() })
     }
 
     #[test]
@@ -111,25 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn the_new_name_is_taken_only_after_the_text_is_durable() {
+    fn the_text_is_durable_before_it_takes_the_name_and_the_name_before_it_is_done() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut steps = Vec::new();
-        replace(folder.path(), "file", 0o600, b"text", |step| {
-            let new = fs::read(beside(folder.path(), "file")).ok();
-            let named = folder.path().join("file").exists();
-            steps.push((step, new, named));
-            Ok(())
-        })
-        .expect("nothing in the way");
+        let mut disk = Watched::default();
+        replace(folder.path(), "file", 0o600, b"text", &mut disk).expect("nothing in the way");
+        assert_eq!(disk.steps, STEPS);
+        let file = fs::metadata(folder.path().join("file")).expect("the file");
+        let names = fs::metadata(folder.path()).expect("the folder");
         assert_eq!(
-            steps,
-            [
-                (Step::Create, None, false),
-                (Step::Write, Some(Vec::new()), false),
-                (Step::SyncFile, Some(b"text".to_vec()), false),
-                (Step::Rename, Some(b"text".to_vec()), false),
-                (Step::SyncFolder, None, true),
-            ]
+            disk.durable,
+            [(Step::SyncFile, file.ino(), 4), (Step::SyncFolder, names.ino(), names.len())]
         );
     }
 

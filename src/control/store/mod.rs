@@ -16,6 +16,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use self::atomic_file::RealDisk;
 use super::model::{ModelError, State};
 use super::node::{HashSeed, NodeConfig};
 
@@ -167,7 +168,7 @@ impl Store {
     }
 
     fn replace(&self, name: &str, mode: u32, text: &[u8]) -> Result<(), StoreError> {
-        atomic_file::replace(&self.directory, name, mode, text, |_| Ok(()))
+        atomic_file::replace(&self.directory, name, mode, text, &mut RealDisk)
             .map_err(io_error("replace it", &self.directory.join(name)))
     }
 }

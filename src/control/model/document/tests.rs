@@ -200,6 +200,33 @@ fn o3_targets_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn o3_more_targets_than_there_is_room_for_are_refused() {
+    // Groups of the most targets that one can have, but for the last, which has `rest`.
+    let document = |full: usize, rest: usize| {
+        let sizes = vec![4096; full].into_iter().chain([rest]);
+        let group = |(position, size): (usize, usize)| {
+            let address = |n: usize| format!("10.{position}.{}.{}", n / 256, n % 256);
+            let targets: Vec<_> = (0..size).map(|n| json!({ "address": address(n) })).collect();
+            json!({ "name": format!("g{position}"), "targets": targets })
+        };
+        json!({ "version": 1, "target_groups": sizes.enumerate().map(group).collect::<Vec<_>>() }).to_string()
+    };
+    State::from_document(&document(7, 4096)).expect("as many as there is room for");
+    for (document, path, message) in [
+        (
+            document(0, 4097),
+            "target_groups[0].targets",
+            "Target group 'g0' would have 4097 targets; it can have 4096",
+        ),
+        (document(8, 1), "target_groups[8].targets", "This node would have 32769 targets; it can have 32768"),
+    ] {
+        let error = State::from_document(&document).expect_err("too many");
+        assert_eq!(error.code, ErrorCode::TooManyTargets);
+        assert_eq!((error.path.as_deref(), error.message.as_str()), (Some(path), message));
+    }
+}
+
+#[test]
 fn h1_health_checks_that_cannot_be_are_refused() {
     use ErrorCode::{UnsupportedProtocol, ValidationError};
     let at = "/target_groups/1/health_check";
