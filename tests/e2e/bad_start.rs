@@ -57,7 +57,7 @@ fn a_device_that_does_not_exist_is_named() {
     let lab = lab();
     let change = |toml: String| toml.replace("iface=right,", "iface=nosuch0,");
     let output = start(&lab, &mut lab.router.command("env"), change, &[]);
-    must_refuse(&output, &["nosuch0"]);
+    must_refuse(&output, &["net_af_packet1", "interface exists", "No such device"]);
     must_have_left_nothing(&lab);
 }
 

@@ -14,7 +14,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use self::attributes::AttributeEntries;
 use self::health_check::HealthCheckDocument;
@@ -121,6 +122,7 @@ struct TargetGroupDocument {
 #[schemars(rename = "Target")]
 struct TargetDocument {
     /// Its IPv4 address.
+    #[serde(deserialize_with = "ipv4_address")]
     address: Ipv4Addr,
     /// The zone that it is in; every zone where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +133,13 @@ struct TargetDocument {
     /// When its drain started, in milliseconds since 1970; written by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     draining_since_unix_ms: Option<u64>,
+}
+
+/// An address, or a refusal that tells what was there instead (the standard library's does not).
+fn ipv4_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ipv4Addr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let refused = || D::Error::custom(format!("'{text}' must be an IPv4 address such as 192.0.2.1"));
+    text.parse().map_err(|_| refused())
 }
 
 fn geneve() -> String {
