@@ -10,7 +10,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::memory::Mapped;
+use super::memory::{Mapped, equal_lanes};
 
 /// Slots in a bucket: as many 6-byte slots as a line holds beside four bytes of count and marks.
 pub(super) const SLOTS: usize = 10;
@@ -30,16 +30,15 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-const LOW_BITS: u64 = 0x0001_0001_0001_0001;
-const HIGH_BITS: u64 = 0x8000_8000_8000_8000;
+/// Lanes in one of the words.
 const LANES_IN_WORD: usize = 4;
 
-/// Slots of a bucket, one bit each; see [`Bucket::matching`] for which bit is which.
-#[derive(Clone, Copy)]
-struct Slots(u64);
-
 /// The bits of [`Slots`] that stand for slots: all but those of lanes 10 and 11.
-const ALL_SLOTS: u64 = 0x0003_0003_0007_0007;
+const ALL_SLOTS: u32 = (1 << SLOTS) - 1;
+
+/// Slots of a bucket, one bit each.
+#[derive(Clone, Copy)]
+struct Slots(u32);
 
 impl Iterator for Slots {
     type Item = usize;
@@ -49,26 +48,17 @@ impl Iterator for Slots {
         if self.0 == 0 {
             return None;
         }
-        let bit = self.0.trailing_zeros() as usize;
+        let slot = self.0.trailing_zeros() as usize;
         self.0 &= self.0 - 1;
-        // Bit 16 × lane + word.
-        Some((bit & 3) * LANES_IN_WORD + (bit >> 4))
+        Some(slot)
     }
 }
 
 impl Bucket {
-    /// Slots with this tag; with 0, empty slots. Each 16-bit lane that is equal becomes one bit: exact,
-    /// without carries from lane to lane.
+    /// Slots with this tag; with 0, empty slots.
     #[inline]
     fn matching(&self, tag: u16) -> Slots {
-        let wanted = u64::from(tag).wrapping_mul(LOW_BITS);
-        let equal = |word: u64| {
-            let x = word ^ wanted;
-            // A lane's top bit is set by the addition if any lower bit is set, by `| x` if its own is.
-            !((x & !HIGH_BITS).wrapping_add(!HIGH_BITS) | x) & HIGH_BITS
-        };
-        let [a, b, c] = self.lanes;
-        Slots((equal(a) >> 15 | equal(b) >> 14 | equal(c) >> 13) & ALL_SLOTS)
+        Slots(equal_lanes(&self.lanes, tag) & ALL_SLOTS)
     }
 
     #[inline]
@@ -183,6 +173,17 @@ impl Index {
                 None
             }
         }
+    }
+
+    /// As [`guess`](Index::guess), in the other bucket.
+    #[inline]
+    pub(super) fn guess_away(&self, hash: u64) -> Option<u32> {
+        let (tag, home) = (tag(hash), self.home(hash));
+        if !self.buckets.at(home).has_strays() {
+            return None;
+        }
+        let bucket = self.buckets.at(self.other(home, tag));
+        bucket.matching(tag).next().map(|slot| bucket.entry(slot))
     }
 
     /// The number of the entry of this hash that `is_it` says is the one.
@@ -471,8 +472,7 @@ mod tests {
             }
             bucket.set_lane(COUNT_LANE, near(count));
             bucket.set_lane(AWAY_LANE, near(marks));
-            let mut found: Vec<_> = bucket.matching(wanted).collect();
-            found.sort_unstable();
+            let found: Vec<_> = bucket.matching(wanted).collect();
             let expected: Vec<_> = (0..SLOTS).filter(|slot| tags[*slot] == wanted).collect();
             prop_assert_eq!(found, expected);
         }

@@ -1,7 +1,8 @@
 //! The flow table's memory: one anonymous mapping, in huge pages where there are any, touched once at
-//! start so that no packet waits for the kernel, and cut into typed slices. The only `unsafe` of the
-//! flow room. What it promises: slices never overlap, are zeroed, live as long as anything uses
-//! them, and an index can be wrong but never out of bounds.
+//! start so that no packet waits for the kernel, and cut into typed slices. What it promises: slices
+//! never overlap, are zeroed, live as long as anything uses them, and an index can be wrong but never
+//! out of bounds. Beside it the two things asked of the CPU itself, to prefetch a line and to compare
+//! lanes. The only `unsafe` of the flow room.
 
 use std::io;
 use std::marker::PhantomData;
@@ -220,9 +221,65 @@ fn prefetch<T>(place: *const T) {
     let _: *const T = place;
 }
 
+/// One bit for each of the twelve 16-bit lanes of three words that equals `wanted`; bits from the
+/// twelfth on mean nothing.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn equal_lanes(lanes: &[u64; 3], wanted: u16) -> u32 {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x, _mm_set1_epi16,
+    };
+    let [a, b, c] = *lanes;
+    let (a, b, c) = (a.cast_signed(), b.cast_signed(), c.cast_signed());
+    // SAFETY: SSE2 is part of x86-64; values in, a value out.
+    let equal = unsafe {
+        let wanted = _mm_set1_epi16(wanted.cast_signed());
+        let first = _mm_cmpeq_epi16(_mm_set_epi64x(b, a), wanted);
+        let rest = _mm_cmpeq_epi16(_mm_set_epi64x(0, c), wanted);
+        _mm_movemask_epi8(_mm_packs_epi16(first, rest))
+    };
+    equal.cast_unsigned()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use equal_lanes_portable as equal_lanes;
+
+/// As `equal_lanes`, four lanes at a time in a plain register, without carries from lane to lane.
+#[cfg(any(not(target_arch = "x86_64"), test))]
+#[inline]
+pub(super) fn equal_lanes_portable(lanes: &[u64; 3], wanted: u16) -> u32 {
+    const LOW: u64 = 0x0001_0001_0001_0001;
+    const HIGH: u64 = 0x8000_8000_8000_8000;
+    let wanted = u64::from(wanted).wrapping_mul(LOW);
+    lanes.iter().rev().fold(0, |equal, word| {
+        let x = word ^ wanted;
+        // A lane's top bit is set by the addition if any lower bit is, by `| x` if its own is.
+        let same = !((x & !HIGH).wrapping_add(!HIGH) | x) & HIGH;
+        // One bit in each lane, brought together in the top four by one multiplication.
+        let together = (same >> 15).wrapping_mul(0x1000_2000_4000_8000) >> 60;
+        equal << 4 | u32::try_from(together).unwrap_or(0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn lanes_are_compared_exactly_by_either_way(lanes: [u16; 12], wanted: u16) {
+            // Neighbouring values, where a borrow or carry from lane to lane would show.
+            let near = |lane: u16| [wanted, wanted ^ 1, wanted ^ 0x8000, lane][usize::from(lane & 3)];
+            let lanes = lanes.map(near);
+            let word = |i: usize| lanes[i..i + 4].iter().rev().fold(0, |word, lane| word << 16 | u64::from(*lane));
+            let words = [word(0), word(4), word(8)];
+            let expected = (0..12).filter(|i| lanes[*i] == wanted).fold(0, |bits, i| bits | 1 << i);
+            prop_assert_eq!(equal_lanes_portable(&words, wanted), expected);
+            prop_assert_eq!(equal_lanes(&words, wanted) & 0xfff, expected);
+        }
+    }
 
     // SAFETY: a number.
     unsafe impl Plain for u64 {}

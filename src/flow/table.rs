@@ -253,16 +253,31 @@ impl Table {
     /// [`find`](Table::find) for many keys, with their waits for memory overlapped. Looks up as many as the
     /// shortest of the three slices has.
     pub fn find_burst(&self, hashes: &[u64], keys: &[FlowKey], found: &mut [Option<EntryId>]) {
+        let mut guesses = [None; STAGE];
         let hashes = hashes.chunks(STAGE);
         for ((hashes, keys), found) in hashes.zip(keys.chunks(STAGE)).zip(found.chunks_mut(STAGE)) {
             for hash in hashes {
                 self.prefetch_index(*hash);
             }
-            for hash in hashes {
-                self.prefetch_entry(*hash);
+            let ask = |guess: Option<u32>| {
+                if let Some(number) = guess {
+                    self.entries.prefetch(number);
+                }
+                guess
+            };
+            for (guess, hash) in guesses.iter_mut().zip(hashes) {
+                *guess = ask(self.index.guess(*hash));
             }
-            for ((hash, key), found) in hashes.iter().zip(keys).zip(found) {
-                *found = self.find(*hash, key);
+            // One in twenty is away from home; its other bucket has been asked for by now.
+            for (guess, hash) in guesses.iter_mut().zip(hashes) {
+                *guess = guess.or_else(|| ask(self.index.guess_away(*hash)));
+            }
+            for (((hash, key), found), guess) in hashes.iter().zip(keys).zip(found).zip(guesses) {
+                *found = match guess {
+                    // Two flows of one bucket with one tag are rare.
+                    Some(number) if self.entries.at(number).key() == key => Some(EntryId(number)),
+                    _ => self.find(*hash, key),
+                };
             }
         }
     }
