@@ -146,6 +146,7 @@ mod tests {
             for row in 0..=u16::MAX {
                 let u = member.draw(row);
                 assert!(u > 0.0 && u < 1.0);
+                #[expect(clippy::cast_possible_truncation, reason = "u is below 1")]
                 let stratum = &mut seen[(u * 65_536.0) as usize];
                 assert!(!std::mem::replace(stratum, true), "row {row}");
             }

@@ -165,11 +165,11 @@ fn live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict 
         // It wins over a reset. With nobody healthy the flow stays until somebody is (T-6).
         return if around.any_healthy { Verdict::Move(update(packet, flow)) } else { stay };
     }
+    // A reset must have somewhere to go: not a flow that was made while nobody was healthy (T-6).
+    let may_be_reset = packet.tcp && !packet.resets() && (!flow.fail_open || around.any_healthy);
     match reset {
-        Some(trigger) if packet.tcp && !packet.resets() && !(flow.fail_open && !around.any_healthy) => {
-            Verdict::Reset(trigger) // T-1, T-4; T-6 for the flow made while nobody was healthy
-        }
-        _ => stay, // T-1, T-2, T-4
+        Some(trigger) if may_be_reset => Verdict::Reset(trigger), // T-1, T-4
+        _ => stay,                                                // T-1, T-2, T-4
     }
 }
 

@@ -161,50 +161,55 @@ impl LinkTable {
         bucket
     }
 
-    /// Takes a slot that no flow holds out of its hash chain.
-    fn forget(&mut self, id: u16) {
-        let Some(&slot) = self.slots.get(usize::from(id)) else { return };
-        if !slot.in_use {
-            return;
-        }
-        let bucket = self.bucket(slot.port, &slot.header[..usize::from(slot.len)]);
-        let mut at = self.heads[bucket];
-        if at == id {
-            self.heads[bucket] = slot.next;
-        }
-        while at != NIL {
-            let next = self.slots[usize::from(at)].next;
-            if next == id {
-                self.slots[usize::from(at)].next = slot.next;
-                break;
-            }
-            at = next;
-        }
-        self.slots[usize::from(id)].in_use = false;
+    fn slot_mut(&mut self, id: u16) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::from(id))
     }
 
+    /// Takes a slot that no flow holds out of its hash chain.
+    fn forget(&mut self, id: u16) {
+        let Some(&slot) = self.slots.get(usize::from(id)).filter(|slot| slot.in_use) else { return };
+        let bucket = self.bucket(slot.port, slot.header.get(..usize::from(slot.len)).unwrap_or_default());
+        let Some(head) = self.heads.get_mut(bucket) else { return };
+        let mut at = *head;
+        if at == id {
+            *head = slot.next;
+        }
+        while at != NIL {
+            let Some(before) = self.slot_mut(at) else { break };
+            if before.next == id {
+                before.next = slot.next;
+                break;
+            }
+            at = before.next;
+        }
+        if let Some(slot) = self.slot_mut(id) {
+            slot.in_use = false;
+        }
+    }
+
+    /// Makes a slot the youngest of those that no flow holds.
     fn idle_push(&mut self, id: u16) {
-        let last = self.idle_last;
-        if let Some(slot) = self.slots.get_mut(usize::from(id)) {
+        let last = std::mem::replace(&mut self.idle_last, id);
+        if let Some(slot) = self.slot_mut(id) {
             slot.idle_previous = last;
             slot.idle_next = NIL;
         }
-        match last {
-            NIL => self.idle_first = id,
-            last => self.slots[usize::from(last)].idle_next = id,
+        match self.slot_mut(last) {
+            Some(previous) if last != NIL => previous.idle_next = id,
+            _ => self.idle_first = id,
         }
-        self.idle_last = id;
     }
 
+    /// Takes a slot out of the list of those that no flow holds.
     fn idle_remove(&mut self, id: u16) {
         let Some(&slot) = self.slots.get(usize::from(id)) else { return };
-        match slot.idle_previous {
-            NIL => self.idle_first = slot.idle_next,
-            previous => self.slots[usize::from(previous)].idle_next = slot.idle_next,
+        match self.slot_mut(slot.idle_previous) {
+            Some(previous) if slot.idle_previous != NIL => previous.idle_next = slot.idle_next,
+            _ => self.idle_first = slot.idle_next,
         }
-        match slot.idle_next {
-            NIL => self.idle_last = slot.idle_previous,
-            next => self.slots[usize::from(next)].idle_previous = slot.idle_previous,
+        match self.slot_mut(slot.idle_next) {
+            Some(next) if slot.idle_next != NIL => next.idle_previous = slot.idle_previous,
+            _ => self.idle_last = slot.idle_previous,
         }
     }
 }

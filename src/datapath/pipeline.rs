@@ -145,7 +145,7 @@ impl<B: PacketBuf> Pipeline<B> {
                     return;
                 }
                 self.flows.update(id, &update, self.now);
-                self.to_flow_target(forwarding, packet, arrival, id);
+                self.send_to_flow_target(forwarding, packet, arrival, id);
             }
             (Verdict::Move(update), Some(id)) => {
                 if !self.keep_link(id, &packet, arrival) {
@@ -153,7 +153,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 }
                 self.flows.update(id, &update, self.now);
                 self.move_flow(forwarding, arrival, id);
-                self.to_flow_target(forwarding, packet, arrival, id);
+                self.send_to_flow_target(forwarding, packet, arrival, id);
             }
             (Verdict::New, _) => {
                 if let Some(id) = found {
@@ -243,7 +243,7 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// Sends a packet to its flow's target, whatever that target's condition.
     #[inline]
-    fn to_flow_target(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, id: EntryId) {
+    fn send_to_flow_target(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, id: EntryId) {
         let entry = self.flows.table.entry(id);
         let (target_id, generation) = (entry.target, entry.target_generation);
         match forwarding.target(target_id, generation) {
@@ -477,7 +477,7 @@ impl<B: PacketBuf> Pipeline<B> {
     #[inline]
     fn owner(&self, hash: u64) -> WorkerId {
         #[expect(clippy::cast_possible_truncation, reason = "a 16-bit fraction of at most 255 workers")]
-        let owner = ((hash >> 48) * u64::from(self.workers) >> 16) as u8;
+        let owner = (((hash >> 48) * u64::from(self.workers)) >> 16) as u8;
         WorkerId(owner)
     }
 }

@@ -15,14 +15,13 @@ fn live(bench: &Bench) -> u64 {
 fn a_failing_target_moves_only_its_own_share_of_new_flows_and_they_come_back() {
     let mut bench = Bench::with(5, 1, 4096);
     let map = |bench: &mut Bench| -> Vec<u16> {
-        let targets = (0..500)
+        (0..500)
             .map(|port| {
                 let (_, out) = bench.one(LEFT, &client(1000 + port, SYN).frame());
                 bench.one(LEFT, &client(1000 + port, RST).frame());
                 bench.target_of(&out)
             })
-            .collect();
-        targets
+            .collect()
     };
     let before = map(&mut bench);
     bench.set_condition(2, Condition::Unhealthy);

@@ -144,11 +144,12 @@ fn data_room(port: &node::Port) -> u16 {
 fn pool_size(config: &NodeConfig) -> u32 {
     let descriptors: u32 =
         config.ports.iter().map(|port| u32::from(port.rx_descriptors) + u32::from(port.tx_descriptors)).sum();
-    let ports = u32::try_from(config.ports.len()).unwrap_or(u32::MAX);
-    let workers = u32::try_from(config.workers.cores.len()).unwrap_or(u32::MAX);
-    let in_hand = 2 * BURST as u32 * ports + (workers - 1) * HANDOFF_RING as u32;
+    let other_workers = config.workers.cores.len().saturating_sub(1);
+    let in_hand = 2 * BURST * config.ports.len() + other_workers * HANDOFF_RING;
+    let packets =
+        descriptors.saturating_add(u32::try_from(in_hand).unwrap_or(u32::MAX)).saturating_add(2 * POOL_CACHE);
     // One less than a power of two is what DPDK's rings waste least with.
-    (descriptors + in_hand + 2 * POOL_CACHE).next_power_of_two() - 1
+    packets.checked_next_power_of_two().unwrap_or(u32::MAX) - 1
 }
 
 fn memory_mb(config: &NodeConfig, packets: u32, data_room: u16) -> u32 {
