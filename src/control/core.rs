@@ -29,7 +29,6 @@ use super::socket::{Applied, ChangeError};
 use super::store::Store;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
-use crate::io::clock::Clock;
 use resets::Resets;
 use scan::Scan;
 
@@ -59,8 +58,6 @@ pub struct CoreParts {
     pub workers: Workers,
     /// The ports.
     pub ports: PortViews,
-    /// The workers' clock.
-    pub clock: Clock,
 }
 
 /// The control core. It lives on one thread; its methods borrow what is inside for as long as they run
@@ -84,7 +81,6 @@ struct Inner {
     workers: Workers,
     resets: Resets,
     scan: Option<Scan>,
-    clock: Clock,
     /// How far the clock was set forward (tests of timers).
     ahead: Duration,
 }
@@ -105,7 +101,6 @@ impl Core {
                 workers: parts.workers,
                 resets: Resets::default(),
                 scan: None,
-                clock: parts.clock,
                 ahead: Duration::ZERO,
             }),
             events,
@@ -192,11 +187,8 @@ impl Core {
                     scan.worker_done(matching);
                 }
             }
-            FromWorker::ConditionApplied { worker, sequence, at_cycles } => {
-                tracing::debug!(worker = worker.0, sequence, at_cycles, "a condition is in force");
-            }
             // `Workers::poll` keeps these to itself.
-            FromWorker::Retired(_) => {}
+            FromWorker::Retired(_) | FromWorker::ConditionApplied { .. } => {}
         });
         for event in inner.sampled_resets() {
             self.tell(event);

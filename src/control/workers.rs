@@ -10,6 +10,7 @@ use crate::datapath::counters::{Counter, WorkerCounters};
 use crate::datapath::forwarding::{Condition, Forwarding};
 use crate::datapath::messages::{FlowFilter, FromWorker, ToWorker};
 use crate::id::{TargetId, WorkerId};
+use crate::io::clock::Clock;
 
 use super::slots::Slot;
 
@@ -82,16 +83,38 @@ impl WorkerLink {
     }
 }
 
+/// A condition on its way to the workers.
+struct Underway {
+    sequence: u64,
+    sent: u64,
+    workers_left: usize,
+    slowest: u64,
+}
+
 /// All workers.
 pub struct Workers {
     links: Vec<WorkerLink>,
+    clock: Clock,
     sequence: u64,
+    underway: VecDeque<Underway>,
+    slowest_condition: Duration,
 }
 
 impl Workers {
-    /// These workers.
-    pub fn new(links: Vec<WorkerLink>) -> Workers {
-        Workers { links, sequence: 0 }
+    /// These workers, whose clock this is.
+    pub fn new(links: Vec<WorkerLink>, clock: Clock) -> Workers {
+        Workers { links, clock, sequence: 0, underway: VecDeque::new(), slowest_condition: Duration::ZERO }
+    }
+
+    /// The workers' clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The longest that a condition took so far from the decision to the round in which the last worker
+    /// went by it (H-7).
+    pub fn slowest_condition(&self) -> Duration {
+        self.slowest_condition
     }
 
     /// Each of them.
@@ -107,9 +130,15 @@ impl Workers {
         }
     }
 
-    /// Tells every worker a target's condition; returns the number by which the answers refer to it.
-    pub fn set_condition(&mut self, slot: Slot, condition: Condition) -> u64 {
+    /// Tells every worker a target's condition.
+    pub fn set_condition(&mut self, slot: Slot, condition: Condition) {
         self.sequence += 1;
+        self.underway.push_back(Underway {
+            sequence: self.sequence,
+            sent: self.clock.cycles(),
+            workers_left: self.links.len(),
+            slowest: 0,
+        });
         for link in &mut self.links {
             link.send(ToWorker::Condition {
                 target: slot.id,
@@ -118,7 +147,6 @@ impl Workers {
                 sequence: self.sequence,
             });
         }
-        self.sequence
     }
 
     /// Asks every worker for its flows.
@@ -137,6 +165,7 @@ impl Workers {
 
     /// Takes what the workers sent; retired forwarding states are freed here.
     pub fn poll(&mut self, mut take: impl FnMut(FromWorker)) {
+        let mut applied = Vec::new();
         for link in &mut self.links {
             link.flush();
             let rounds = link.counters.rounds.get();
@@ -147,9 +176,32 @@ impl Workers {
             while let Ok(message) = link.from.pop() {
                 match message {
                     FromWorker::Retired(forwarding) => drop(forwarding),
+                    FromWorker::ConditionApplied { sequence, at_cycles, .. } => {
+                        applied.push((sequence, at_cycles));
+                    }
                     other => take(other),
                 }
             }
+        }
+        for (sequence, at) in applied {
+            self.note_applied(sequence, at);
+        }
+    }
+
+    /// A worker goes by a condition from here on. One that was lost on the way back (the worker counts
+    /// it) is given up when a later one is complete.
+    fn note_applied(&mut self, sequence: u64, at: u64) {
+        let Some(place) = self.underway.iter().position(|underway| underway.sequence == sequence) else {
+            return;
+        };
+        let underway = &mut self.underway[place];
+        underway.slowest = underway.slowest.max(at.saturating_sub(underway.sent));
+        underway.workers_left -= 1;
+        if underway.workers_left == 0 {
+            let took = self.clock.duration_of(underway.slowest);
+            tracing::debug!(sequence, ?took, "a condition is in force on every worker");
+            self.slowest_condition = self.slowest_condition.max(took);
+            self.underway.drain(..=place);
         }
     }
 

@@ -100,6 +100,16 @@ fn the_next_packet_of_either_side_is_answered_with_a_reset_the_way_it_came() {
     }
 }
 
+// H-7
+#[test]
+fn a_condition_is_in_force_for_the_packets_of_the_round_that_finds_it() {
+    let (mut bench, target) = established(resets);
+    bench.send_condition(target, Condition::Unhealthy);
+    assert_eq!(bench.one(LEFT, &data().frame()), (LEFT, reset_for(&data())));
+    let applied = bench.told.iter().any(|told| matches!(told, FromWorker::ConditionApplied { .. }));
+    assert!(applied, "the control core learns when");
+}
+
 // R-1, F-8
 #[test]
 fn after_the_reset_the_flow_is_new() {

@@ -168,13 +168,18 @@ impl Bench {
 
     /// Tells every worker a target's condition, as the control core does.
     pub fn set_condition(&mut self, target: u16, condition: Condition) {
+        self.send_condition(target, condition);
+        self.rounds();
+    }
+
+    /// Leaves a target's condition in every worker's ring, to be found at its next round.
+    pub fn send_condition(&mut self, target: u16, condition: Condition) {
         self.conditions[usize::from(target)] = condition;
         for control in &mut self.control {
             let message =
                 ToWorker::Condition { target: TargetId(target), generation: 0, condition, sequence: 1 };
             control.push(message).unwrap();
         }
-        self.rounds();
     }
 
     pub fn tell(&mut self, message: impl Fn() -> ToWorker) {

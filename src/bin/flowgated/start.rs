@@ -65,9 +65,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             store,
             compiler: Compiler::new(facts, seed),
             health,
-            workers: Workers::new(links),
+            workers: Workers::new(links, clock),
             ports: Box::new(move || views.views()),
-            clock,
         });
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
         let (mut terminate, mut interrupt) =

@@ -33,8 +33,9 @@ impl Inner {
     /// The resets that are told with their flow.
     pub(super) fn sampled_resets(&mut self) -> Vec<Event> {
         let sample = std::mem::take(&mut self.resets.sample);
-        let now = (SystemTime::now(), self.clock.cycles());
-        let at = |cycles| now.0 - self.clock.duration_of(now.1.saturating_sub(cycles));
+        let clock = self.workers.clock();
+        let now = (SystemTime::now(), clock.cycles());
+        let at = |cycles| now.0 - clock.duration_of(now.1.saturating_sub(cycles));
         sample
             .iter()
             .map(|record| Event { at: at(record.at_cycles).into(), what: self.told_reset(record) })

@@ -265,6 +265,10 @@ impl Inner {
                 .collect(),
             ..set(CounterScope::Node, String::new(), packets(sum))
         }];
+        // H-7: from the decision to the last worker that goes by it, at worst.
+        let slowest = self.workers.slowest_condition().as_micros();
+        let slowest = u64::try_from(slowest).unwrap_or(u64::MAX);
+        sets[0].counters.insert("SlowestConditionMicroseconds".to_owned(), slowest);
         for link in self.workers.links() {
             let one = |of: &dyn Fn(&WorkerCounters) -> &Counter| of(&link.counters).get();
             sets.push(CounterSet {
