@@ -52,7 +52,7 @@ fn build(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("choose, all healthy", targets), |b| {
             b.iter_batched(&mut next, |hash| black_box(map.choose(hash, |_| true)), BatchSize::SmallInput);
         });
-        let half = |target: TargetId| target.0 % 2 == 0;
+        let half = |target: TargetId| target.0.is_multiple_of(2);
         group.bench_function(BenchmarkId::new("choose, half healthy", targets), |b| {
             b.iter_batched(&mut next, |hash| black_box(map.choose(hash, half)), BatchSize::SmallInput);
         });
