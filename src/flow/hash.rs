@@ -10,7 +10,7 @@
 //! This holds as long as the seed is secret: it is drawn at start, or kept with the configuration where
 //! nodes must agree, and never shown.
 //!
-//! Six multiplications that do not wait for each other, then two that do: about 4 ns a key in a burst.
+//! Three multiplications that do not wait for each other, then two that do.
 #![forbid(unsafe_code)]
 
 use std::fmt;
