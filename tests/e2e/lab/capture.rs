@@ -1,6 +1,7 @@
 //! What crosses an interface, as tcpdump sees it. The packets are taken apart here and not by
 //! `flowgate::wire`, so that a mistake there cannot hide itself.
 
+use std::fmt;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Child, Stdio};
@@ -57,6 +58,7 @@ impl Tcp {
 
 /// A running tcpdump.
 pub struct Capture {
+    place: String,
     tcpdump: Child,
     frames: Arc<Mutex<Vec<Frame>>>,
 }
@@ -90,7 +92,7 @@ impl Capture {
         let header =
             is_ready.recv_timeout(Duration::from_secs(5)).expect("tcpdump starts within five seconds");
         assert_eq!(header[..4], 0xa1b2_c3d4_u32.to_le_bytes(), "a pcap file with microseconds");
-        Self { tcpdump, frames }
+        Self { place: format!("{interface} of {}", netns.name()), tcpdump, frames }
     }
 
     /// Every frame so far.
@@ -119,8 +121,31 @@ impl Capture {
     }
 }
 
+impl fmt::Display for Tcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags: String = "FSRPAUEC"
+            .chars()
+            .enumerate()
+            .filter(|(bit, _)| self.flags >> bit & 1 == 1)
+            .map(|(_, c)| c)
+            .collect();
+        let Self { at, source, destination, seq, ack, payload, .. } = self;
+        write!(
+            f,
+            "{:.6} {source} > {destination} [{flags}] seq {seq} ack {ack} length {payload}",
+            at.as_secs_f64()
+        )
+    }
+}
+
 impl Drop for Capture {
     fn drop(&mut self) {
+        if thread::panicking() {
+            let packets = self.tcp();
+            let last = &packets[packets.len().saturating_sub(30)..];
+            eprintln!("---- the last {} TCP packets at {}", last.len(), self.place);
+            last.iter().for_each(|packet| eprintln!("{packet}"));
+        }
         // It may have ended by itself: then there is nothing to kill.
         if self.tcpdump.kill().is_ok() {
             let _status = self.tcpdump.wait();

@@ -194,8 +194,18 @@ impl Drop for Lab {
 }
 
 impl Lab {
-    /// What the programs printed, for whoever reads a failed test.
+    /// What the gateway counted and what the programs printed, for whoever reads a failed test.
     fn report(&self) {
+        if let Some(gateway) = self.gateway.as_ref().filter(|gateway| gateway.rpc.answers()) {
+            for (method, params) in [
+                ("get-counters", serde_json::json!({"Scope": "node"})),
+                ("describe-flows", serde_json::json!({})),
+            ] {
+                match gateway.rpc.call(method, params) {
+                    Ok(said) | Err(said) => eprintln!("---- {method}\n{said}"),
+                }
+            }
+        }
         let Ok(entries) = std::fs::read_dir(self.folder.path()) else { return };
         for path in entries
             .flatten()
