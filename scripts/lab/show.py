@@ -19,6 +19,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -260,7 +261,8 @@ class Show:
         why = event.get("Description") or event.get("Reason", "")
         act.say(at, "flowgated", f"appliance 1 is unhealthy, {at - killed:.3f} s after its death")
         if why:
-            print(f"{'':24}({why})")
+            for line in textwrap.wrap(f"({why})", 74):
+                print(f"{'':24}{line}")
         return at
 
     def reset_off(self):
@@ -322,7 +324,7 @@ class Show:
             self.row("    detection to ECONNRESET", "at the client's next packet",
                      f"{broken['at'] - detected:.3f} s",
                      broken["error"] == "ECONNRESET" and not between)
-            self.row("    its packet to the reset", "at once", f"{(reset - packet) * 1000:.2f} ms", reset - packet < 0.05)
+            self.row("    that packet to its reset", "at once", f"{(reset - packet) * 1000:.2f} ms", reset - packet < 0.05)
             self.row("    reset to answers by appliance 2", "one connection set-up",
                      f"{(again['at'] - reset) * 1000:.1f} ms", target == APPLIANCES[1] and moved > 0)
             self.row("    death to answers, in all", "", f"{again['at'] - killed:.3f} s", True)
@@ -340,7 +342,7 @@ class Show:
             verdict = "" if number == 0 else paint("good", "ok") if kept else paint("bad", "BROKEN")
             print(f"  {what:<{widths[0]}}  {promised:<{widths[1]}}  {measured:<{widths[2]}}  {verdict}".rstrip())
             if number == 0:
-                print("  " + "-" * (sum(widths) + 8))
+                print("  " + "-" * (sum(widths) + 7))
         print()
         return all(kept for *_, kept in self.rows)
 
