@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam::utils::CachePadded;
+
 use crate::id::{EndpointId, GatewayId, TargetId};
 
 /// Targets a node can know at once, over all its groups. Bounds the per-worker arrays.
@@ -188,7 +190,6 @@ counted_enum! {
 
 /// What happened at one target, as one worker saw it.
 #[derive(Debug, Default)]
-#[repr(align(64))]
 pub struct TargetCounters {
     /// Flows that are with the target now.
     pub active_flows: Counter,
@@ -212,7 +213,6 @@ pub struct TargetCounters {
 
 /// What happened at one load balancer, as one worker saw it.
 #[derive(Debug, Default)]
-#[repr(align(64))]
 pub struct GatewayCounters {
     /// Flows refused because no target was registered (F-7).
     pub rejected_flows: Counter,
@@ -257,9 +257,9 @@ pub struct WorkerCounters {
     /// The configuration that the worker goes by.
     pub configuration: Counter,
     /// By target; [`MAX_TARGETS`] long.
-    targets: Box<[TargetCounters]>,
+    targets: Box<[CachePadded<TargetCounters>]>,
     /// By load balancer; [`MAX_GATEWAYS`] long.
-    gateways: Box<[GatewayCounters]>,
+    gateways: Box<[CachePadded<GatewayCounters>]>,
     /// Live flows by endpoint; [`MAX_ENDPOINTS`] long.
     endpoint_flows: Box<[Counter]>,
 }
@@ -283,8 +283,8 @@ impl Default for WorkerCounters {
             flows_evicted: Counter::default(),
             events_lost: Counter::default(),
             configuration: Counter::default(),
-            targets: (0..MAX_TARGETS).map(|_| TargetCounters::default()).collect(),
-            gateways: (0..MAX_GATEWAYS).map(|_| GatewayCounters::default()).collect(),
+            targets: (0..MAX_TARGETS).map(|_| CachePadded::default()).collect(),
+            gateways: (0..MAX_GATEWAYS).map(|_| CachePadded::default()).collect(),
             endpoint_flows: (0..MAX_ENDPOINTS).map(|_| Counter::default()).collect(),
         }
     }
@@ -346,9 +346,12 @@ mod tests {
 
     // C-2
     #[test]
-    fn the_counters_of_two_targets_share_no_cache_line() {
-        assert_eq!(std::mem::align_of::<TargetCounters>(), 64);
-        assert_eq!(std::mem::size_of::<TargetCounters>() % 64, 0);
+    fn the_counters_of_two_workers_or_two_targets_share_no_cache_line() {
+        let (one, other) = (WorkerCounters::default(), WorkerCounters::default());
+        let line = |counter: &Counter| std::ptr::from_ref(counter).addr() / 64;
+        assert_ne!(line(&one.configuration), line(&other.received));
         assert_eq!(std::mem::align_of::<WorkerCounters>(), 128);
+        let (a, b) = (one.target(TargetId(0)), one.target(TargetId(1)));
+        assert_ne!(line(&a.resets[ResetTrigger::COUNT - 1]), line(&b.active_flows));
     }
 }
