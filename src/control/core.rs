@@ -9,6 +9,8 @@
 mod resets;
 mod scan;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -1,0 +1,268 @@
+//! The control core with a worker's ends of the rings in the test's hand.
+
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rtrb::Consumer;
+
+use super::*;
+use crate::control::compile::NodeFacts;
+use crate::control::health::NodeScope;
+use crate::control::health::check::SocketChecker;
+use crate::control::socket::Service;
+use crate::control::workers::WorkerLink;
+use crate::datapath::counters::WorkerCounters;
+use crate::datapath::forwarding::{Condition, Forwarding, Underlay};
+use crate::datapath::messages::ToWorker;
+use crate::flow::HashSeed;
+use crate::id::{TargetId, WorkerId};
+use crate::io::clock::Clock;
+use crate::wire::ethernet::MacAddr;
+
+const OBJECTS: &str = r#"{
+    "version": 1,
+    "load_balancers": [{ "name": "gw", "listener": { "target_group": "fw" } }],
+    "target_groups": [{
+        "name": "fw",
+        "attributes": { "deregistration_delay.timeout_seconds": 100 },
+        "targets": [{ "address": "192.0.2.1" }, { "address": "192.0.2.2" }]
+    }]
+}"#;
+
+const NODE: &str = r#"
+[workers]
+cores = [1]
+[[ports]]
+name = "left"
+device = "net_null0"
+[[ports]]
+name = "right"
+device = "net_null1"
+[[ports]]
+name = "under"
+device = "net_null2"
+[underlay]
+port = "under"
+address = "192.0.2.100/24"
+[[endpoints]]
+name = "edge"
+id = 1
+kind = "wire"
+ports = ["left", "right"]
+load_balancer = "gw"
+"#;
+
+struct Bench {
+    core: Rc<Core>,
+    inbox: Consumer<ToWorker>,
+    counters: Arc<WorkerCounters>,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn start() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let config = crate::control::node::NodeConfig::parse(NODE).unwrap();
+        let (to, inbox) = rtrb::RingBuffer::new(64);
+        let (_, from) = rtrb::RingBuffer::new(64);
+        let counters = Arc::new(WorkerCounters::default());
+        let link = WorkerLink::new(WorkerId(0), 1, (1024, "memory"), Arc::clone(&counters), to, from);
+        let node = NodeFacts {
+            scope: NodeScope::default(),
+            ports: Vec::new(),
+            endpoints: Vec::new(),
+            underlay: Underlay::default(),
+            underlay_mac: MacAddr::BROADCAST,
+            routes: config.underlay,
+            neighbours: [(Ipv4Addr::new(192, 0, 2, 1), MacAddr([2, 0, 0, 0, 0, 1]))].into(),
+        };
+        let (health, _) = HealthEngine::new(SocketChecker::default());
+        let core = Core::start(CoreParts {
+            state: State::from_document(OBJECTS).unwrap(),
+            store: Store::open(&folder.path().join("state")).unwrap(),
+            compiler: Compiler::new(node, HashSeed::from_secret(b"the tests' own secret")),
+            health,
+            workers: Workers::new(vec![link], Clock::start()),
+            ports: Box::new(Vec::new),
+        });
+        Bench { core, inbox, counters, folder }
+    }
+
+    /// The forwarding state that was published last, if any was since it was last asked.
+    fn published(&mut self) -> Option<Arc<Forwarding>> {
+        let mut last = None;
+        while let Ok(message) = self.inbox.pop() {
+            if let ToWorker::Forwarding(forwarding) = message {
+                last = Some(forwarding);
+            }
+        }
+        last
+    }
+
+    fn deregister(&self, address: [u8; 4]) {
+        let change = Change::DeregisterTargets {
+            target_group: "fw".to_owned(),
+            targets: vec![address.into()],
+            now_unix_ms: self.core.inner.borrow().unix_ms(),
+        };
+        self.core.change(&change).unwrap();
+    }
+
+    fn slot(&self, address: [u8; 4]) -> Option<TargetId> {
+        let inner = self.core.inner.borrow();
+        inner.slots.get(&TargetKey::new("fw", address.into())).map(|slot| slot.id)
+    }
+}
+
+/// Runs a test where checks can be spawned.
+fn within_runtime(test: impl AsyncFnOnce()) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(tokio::task::LocalSet::new().run_until(test()));
+}
+
+fn delay(seconds: &str) -> Change {
+    let attribute = ("deregistration_delay.timeout_seconds".to_owned(), seconds.to_owned());
+    Change::ModifyTargetGroupAttributes { target_group: "fw".to_owned(), attributes: vec![attribute] }
+}
+
+#[test]
+fn a_change_is_on_disk_and_on_its_way_to_the_workers_when_it_is_answered() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        bench.published().expect("the first forwarding state");
+        let generation = bench.core.change(&delay("7")).unwrap().generation;
+        let state = bench.folder.path().join("state");
+        let stored = crate::control::store::read_state(&state, None).unwrap();
+        assert_eq!(stored.generation(), generation);
+        assert_eq!(bench.published().expect("the next").configuration, generation);
+        bench.core.change(&delay("7")).unwrap();
+        assert!(bench.published().is_none(), "nothing has changed");
+    });
+}
+
+#[test]
+fn a_change_that_cannot_be_stored_changes_nothing() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        bench.published().expect("the first forwarding state");
+        std::fs::remove_dir_all(bench.folder.path().join("state")).unwrap();
+        let before = bench.core.state();
+        let refused = bench.core.change(&delay("7")).unwrap_err();
+        assert!(matches!(refused, ChangeError::NotStored(_)), "{refused}");
+        assert_eq!(bench.core.state(), before);
+        assert!(bench.published().is_none());
+    });
+}
+
+// T-3, T-4, A-1
+#[test]
+fn a_drained_target_is_known_until_its_last_flow_has_ended() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let target = bench.slot([192, 0, 2, 1]).unwrap();
+        bench.counters.target(target).active_flows.add(2);
+        bench.deregister([192, 0, 2, 1]);
+        let forwarding = bench.published().unwrap();
+        assert_eq!(forwarding.conditions[target.index()], Condition::Draining);
+        let members = &forwarding.gateways[0].as_ref().unwrap().map.members;
+        assert!(members.iter().all(|member| member.target() != target), "no new flows");
+
+        bench.core.advance_clock(99_000);
+        bench.core.end_drains();
+        assert!(bench.published().is_none(), "the delay is not over");
+        bench.core.advance_clock(1_000);
+        bench.core.end_drains();
+        let forwarding = bench.published().unwrap();
+        assert_eq!(forwarding.conditions[target.index()], Condition::Removed);
+        assert!(
+            forwarding.targets[target.index()].as_ref().unwrap().template.is_some(),
+            "T-4: still sent to"
+        );
+
+        bench.core.sweep();
+        assert_eq!(bench.slot([192, 0, 2, 1]), Some(target), "it has flows");
+        let group = bench.core.state();
+        let statuses = bench.core.targets(group.target_group("fw").unwrap());
+        assert_eq!((statuses[0].address.octets(), statuses[0].flows), ([192, 0, 2, 1], 2));
+        bench.counters.target(target).active_flows.sub(2);
+        bench.core.sweep();
+        assert_eq!(bench.slot([192, 0, 2, 1]), None);
+        assert!(bench.published().unwrap().targets[target.index()].is_none());
+    });
+}
+
+// T-7
+#[test]
+fn a_target_registered_again_while_it_drains_keeps_its_slot() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let target = bench.slot([192, 0, 2, 2]).unwrap();
+        bench.deregister([192, 0, 2, 2]);
+        let again = Change::RegisterTargets {
+            target_group: "fw".to_owned(),
+            targets: vec![crate::control::model::TargetDescription {
+                address: [192, 0, 2, 2].into(),
+                zone: None,
+                weight: None,
+            }],
+        };
+        bench.core.change(&again).unwrap();
+        let forwarding = bench.published().unwrap();
+        assert_eq!(bench.slot([192, 0, 2, 2]), Some(target));
+        assert_eq!(forwarding.conditions[target.index()], Condition::Initial);
+        bench.core.advance_clock(1_000_000);
+        bench.core.end_drains();
+        assert_eq!(bench.slot([192, 0, 2, 2]), Some(target), "the drain's clock was stopped");
+    });
+}
+
+// H-7
+#[test]
+fn a_change_of_health_is_one_message_and_no_new_forwarding_state() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        bench.published();
+        let event = HealthEvent {
+            key: TargetKey::new("fw", [192, 0, 2, 1].into()),
+            from: crate::control::health::HealthState::Initial,
+            to: crate::control::health::HealthState::Healthy,
+            reason: None,
+            at: crate::control::health::Moment::now(),
+            first_failure_at: None,
+            checks_in_row: 1,
+        };
+        bench.core.health_changed(event);
+        let target = bench.slot([192, 0, 2, 1]).unwrap();
+        let message = bench.inbox.pop().unwrap();
+        assert!(matches!(message, ToWorker::Condition { target: told, .. } if told == target), "{message:?}");
+        assert!(bench.inbox.pop().is_err());
+    });
+}
+
+// R-8
+#[test]
+fn resets_are_summed_up_by_target_and_trigger_since_they_were_last_told() {
+    within_runtime(async || {
+        use crate::datapath::counters::ResetTrigger;
+        let bench = Bench::start();
+        let target = bench.slot([192, 0, 2, 1]).unwrap();
+        let mut events = bench.core.events();
+        let mut told = || {
+            bench.core.sweep();
+            let mut told = Vec::new();
+            while let Ok(event) = events.try_recv() {
+                if let What::FlowsReset { target, count, .. } = event.what {
+                    told.push((target, count));
+                }
+            }
+            told
+        };
+        bench.counters.target(target).resets[ResetTrigger::Unhealthy.index()].add(5);
+        assert_eq!(told(), [(Some(Ipv4Addr::new(192, 0, 2, 1)), 5)]);
+        assert_eq!(told(), []);
+        bench.counters.target(target).resets[ResetTrigger::Unhealthy.index()].add(1);
+        bench.counters.gateway(crate::id::GatewayId(0)).resets[ResetTrigger::NoFlow.index()].add(2);
+        assert_eq!(told(), [(Some(Ipv4Addr::new(192, 0, 2, 1)), 1), (None, 2)]);
+    });
+}
