@@ -153,9 +153,9 @@ fn values(root: &Value, schema: &Value) -> String {
     }
 }
 
-/// The fenced examples of `language` in the reference.
-fn examples(language: &str) -> Vec<String> {
-    let text = read(REFERENCE);
+/// The fenced examples of `language` in a document.
+fn examples(document: &str, language: &str) -> Vec<String> {
+    let text = read(document);
     let fence = format!("```{language}\n");
     let blocks = text.split(&fence).skip(1);
     blocks.map(|block| block.split("\n```").next().unwrap_or_default().to_owned()).collect()
@@ -163,14 +163,16 @@ fn examples(language: &str) -> Vec<String> {
 
 #[test]
 fn the_examples_are_accepted_and_go_together() {
-    let nodes = examples("toml");
-    let documents = examples("json");
-    assert!(!nodes.is_empty() && !documents.is_empty(), "the reference shows both documents");
-    for document in &documents {
-        let state = State::from_document(document).unwrap_or_else(|error| panic!("{error}"));
-        for node in &nodes {
-            let config = NodeConfig::parse(node).unwrap_or_else(|error| panic!("{error}"));
-            config.agrees_with(&state).unwrap_or_else(|error| panic!("{error}"));
+    for page in [REFERENCE, "README.md"] {
+        let nodes = examples(page, "toml");
+        let documents = examples(page, "json");
+        assert!(!nodes.is_empty() && !documents.is_empty(), "{page} shows both documents");
+        for document in &documents {
+            let state = State::from_document(document).unwrap_or_else(|error| panic!("{page}: {error}"));
+            for node in &nodes {
+                let config = NodeConfig::parse(node).unwrap_or_else(|error| panic!("{page}: {error}"));
+                config.agrees_with(&state).unwrap_or_else(|error| panic!("{page}: {error}"));
+            }
         }
     }
 }
