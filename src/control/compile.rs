@@ -139,7 +139,7 @@ impl Compiler {
             gateways,
             targets: targets.into(),
             conditions: conditions.into(),
-            underlay: self.node.underlay,
+            underlay: self.node.underlay.clone(),
         }
     }
 

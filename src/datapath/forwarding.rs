@@ -5,9 +5,12 @@
 //! The only thing that changes under a live `Forwarding` is the targets' [`Condition`], which each
 //! worker keeps in a [`Conditions`] of its own and which small messages update.
 
+use std::sync::Arc;
+
+use super::steering::{Steering, any_source_port};
 use crate::balance::TargetMap;
 use crate::flow::{Timers, Tuple};
-use crate::id::{EndpointId, GatewayId, PortId, TargetId};
+use crate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
 use crate::wire::geneve::outer::OuterTemplate;
 
 /// One version of the forwarding state.
@@ -171,7 +174,7 @@ pub struct Target {
 }
 
 /// The side where the targets are.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Underlay {
     /// The port.
     pub port: PortId,
@@ -184,6 +187,19 @@ pub struct Underlay {
     /// Whether the kernel sees what arrives as well (`net_af_packet`), so that what is not ours
     /// needs no handing over.
     pub host_shares: bool,
+    /// Which source ports bring answers to which worker; `None` where the port cannot be told (W-3).
+    pub steering: Option<Arc<Steering>>,
+}
+
+impl Underlay {
+    /// The outer UDP source port of a flow's packets to a target (W-3).
+    #[inline]
+    pub fn source_port(&self, template: &OuterTemplate, owner: WorkerId, flow_hash: u64) -> u16 {
+        match &self.steering {
+            Some(steering) => steering.source_port(template.answer_hash(), owner, flow_hash),
+            None => any_source_port(flow_hash),
+        }
+    }
 }
 
 /// What a worker must know of a target's state.

@@ -18,4 +18,5 @@ pub mod messages;
 pub mod outbound;
 pub mod pipeline;
 pub mod reset;
+pub mod steering;
 pub mod worker;

@@ -286,7 +286,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let fields = outer::OuterFields {
             inner_len,
             protocol: arrival.ethertype,
-            source_port: source_port(arrival.hash),
+            source_port: underlay.source_port(template, self.worker, arrival.hash),
             endpoint_id: endpoint.id,
             attachment_id: endpoint.attachment_id,
             cookie: cookie.0,
@@ -494,13 +494,4 @@ struct Way {
     target: TargetId,
     /// Bytes of the inner packet.
     inner_len: u32,
-}
-
-/// The outer UDP source port of a flow: one value for its life, the same in both directions,
-/// 49152–65535 (W-3).
-#[inline]
-fn source_port(hash: u64) -> u16 {
-    #[expect(clippy::cast_possible_truncation, reason = "masked to 14 bits")]
-    let spread = (hash >> 24) as u16 & 0x3fff;
-    0xc000 | spread
 }

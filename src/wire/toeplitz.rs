@@ -120,8 +120,13 @@ impl SourcePorts {
     /// entry `reta_index` (taken modulo the RETA's size). `salt` picks among the candidates: use bits of the flow's hash.
     #[inline]
     pub fn pick(&self, our_ip: u32, target_ip: u32, reta_index: u16, salt: u32) -> u16 {
+        self.pick_beside(hash_ipv4_udp(our_ip, target_ip, 0, super::geneve::UDP_PORT), reta_index, salt)
+    }
+
+    /// The same, given the hash of all but the source port: one for all packets between two addresses.
+    #[inline]
+    pub fn pick_beside(&self, others: u32, reta_index: u16, salt: u32) -> u16 {
         let mask = self.representative.len() - 1;
-        let others = hash_ipv4_udp(our_ip, target_ip, 0, super::geneve::UDP_PORT);
         #[expect(clippy::cast_possible_truncation, reason = "masked to the RETA's size")]
         let wanted = usize::from(reta_index ^ others as u16) & mask;
         let offset = salt as usize & (self.kernel.len() - 1);

@@ -12,6 +12,7 @@ use flowgate::datapath::forwarding::{
 };
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
+use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
 use flowgate::id::{EndpointId, GatewayId, Millis, PortId, TargetId, WorkerId};
@@ -59,6 +60,7 @@ pub struct Bench {
     pub timers: Timers,
     pub conditions: Vec<Condition>,
     pub dualstack: bool,
+    pub steering: Option<Arc<Steering>>,
     /// What the workers told that was not a retired forwarding state.
     pub told: Vec<FromWorker>,
 }
@@ -82,6 +84,7 @@ impl Bench {
             timers: Timers::default(),
             conditions: vec![Condition::Healthy; usize::from(targets)],
             dualstack: true,
+            steering: None,
             told: Vec::new(),
         };
         for (id, handoff) in (0..workers).map(WorkerId).zip(Handoff::mesh(workers)) {
@@ -158,6 +161,7 @@ impl Bench {
                 mtu: 1600,
                 udp_checksum: false,
                 host_shares: false,
+                steering: self.steering.clone(),
             },
         });
         for control in &mut self.control {

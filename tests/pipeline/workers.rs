@@ -1,6 +1,11 @@
 //! More than one worker: each flow has one owner, whichever worker its packets arrive at (F-2).
 
+use std::sync::Arc;
+
 use flowgate::datapath::counters::DropReason;
+use flowgate::datapath::steering::Steering;
+use flowgate::id::QueueId;
+use flowgate::wire::toeplitz;
 
 use crate::harness::*;
 
@@ -34,6 +39,36 @@ fn a_flow_has_one_owner_whichever_worker_gets_its_packets() {
         assert_eq!(bench.drops(), []);
         bench.assert_settled();
     }
+}
+
+// W-3, F-2
+#[test]
+fn an_answer_arrives_at_the_owner_where_the_card_spreads_by_the_symmetric_key() {
+    let reta: Vec<QueueId> = (0..128).map(|entry| QueueId(entry % 4)).collect();
+    let mut bench = Bench::with(3, 4, 1024);
+    bench.steering = Steering::new(&reta, 4).map(Arc::new);
+    assert!(bench.steering.is_some());
+    bench.publish();
+    for port in 1..200 {
+        let syn = client(port, SYN);
+        let out = bench.put(LEFT, &syn.frame()).remove(0).1;
+        let reply = bench.put(RIGHT, &Segment { flags: SYN | ACK, ..syn.clone().reversed() }.frame());
+        assert_eq!(source_port(&reply[0].1), source_port(&out), "the same in both directions");
+
+        let back = answer(&out, None);
+        // The card hashes source, destination and ports as they stand in the packet.
+        let hash = toeplitz::hash(&toeplitz::SYMMETRIC_KEY_40, &back[26..38]);
+        let queue = reta[hash as usize % reta.len()];
+        let handed = handed_off(&bench);
+        assert_eq!(bench.put_at(usize::from(queue.0), UNDER, &back), [(RIGHT, syn.frame())]);
+        assert_eq!(handed_off(&bench), handed, "no other worker was needed");
+    }
+    assert!(bench.counters.iter().all(|counters| counters.flow_entries.get() > 20), "all four own flows");
+    bench.assert_settled();
+}
+
+fn handed_off(bench: &Bench) -> u64 {
+    bench.counters.iter().map(|counters| counters.handed_off.get()).sum()
 }
 
 // W-5

@@ -23,12 +23,13 @@ use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, W
 use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::forwarding::{PortRole, Underlay};
 use flowgate::datapath::outbound::Handoff;
+use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
 use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig};
 use flowgate::id::{EndpointId, PortId, WorkerId};
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
-use flowgate::io::dpdk::{Queue, WorkerThread};
+use flowgate::io::dpdk::{Port, Queue, WorkerThread};
 use flowgate::wire::ethernet::MacAddr;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -137,11 +138,24 @@ fn node_facts(config: &NodeConfig, devices: &Devices) -> NodeFacts {
             mtu: port.mtu(),
             udp_checksum: config.underlay.udp_checksum,
             host_shares: devices::host_shares(port.driver()),
+            steering: steering(config, port).map(Arc::new),
         },
         underlay_mac: MacAddr(port.mac()),
         routes: config.underlay.clone(),
         neighbours,
     }
+}
+
+/// Which source ports bring answers to which worker, where the target side's port spreads packets in a way
+/// that can be foretold (W-3).
+fn steering(config: &NodeConfig, port: &Port) -> Option<Steering> {
+    let workers = u8::try_from(config.workers.cores.len()).ok()?;
+    let foretold = port.rss().filter(|rss| rss.ports && !rss.key.is_empty());
+    let steering = foretold.and_then(|rss| Steering::new(&rss.table, workers));
+    if workers > 1 {
+        tracing::info!(steered = steering.is_some(), "answers arrive at the worker that owns their flow");
+    }
+    steering
 }
 
 /// The workers, not yet running, and the control core's ends of their rings.

@@ -120,11 +120,12 @@ impl Device {
             Ok(queues) if queues <= max => queues,
             _ => return Err(PortError::Queues { device: self.name.clone(), wanted, max }),
         };
-        let ports = (dpdk_sys::SHIM_RSS_TCP | dpdk_sys::SHIM_RSS_UDP) & info.flow_type_rss_offloads;
+        let both = dpdk_sys::SHIM_RSS_TCP | dpdk_sys::SHIM_RSS_UDP;
+        let ports = both & info.flow_type_rss_offloads;
         let fields = dpdk_sys::SHIM_RSS_IP & info.flow_type_rss_offloads | ports;
         let mut rss = (queues > 1 && fields != 0).then(|| Rss {
             key: rss::symmetric_key(info.hash_key_size),
-            ports: ports != 0,
+            ports: ports == both,
             delivered: info.rx_offload_capa & dpdk_sys::SHIM_RX_OFFLOAD_RSS_HASH != 0,
             table: Vec::new(),
         });

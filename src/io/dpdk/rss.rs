@@ -19,7 +19,7 @@ pub(super) fn symmetric_key(hash_key_size: u8) -> Vec<u8> {
 pub struct Rss {
     /// The Toeplitz key it hashes with; empty if it has one of its own, which may not be symmetric.
     pub key: Vec<u8>,
-    /// Whether the hash is over the ports too, for TCP and for UDP.
+    /// Whether the hash is over the ports too, for both TCP and UDP.
     pub ports: bool,
     /// Whether each packet comes with its hash ([`Mbuf::rss_hash`](super::Mbuf::rss_hash)).
     pub delivered: bool,

@@ -12,6 +12,7 @@ use super::super::checksum::{self, Sum};
 use super::super::ethernet::{self, MacAddr, ethertype};
 use super::super::ip::{Fragment, PacketError, protocol};
 use super::super::ipv4::{self, Ipv4Header};
+use super::super::toeplitz;
 use super::super::udp::{self, UdpHeader};
 use super::{
     ATTACHMENT_ID_HEADER, ENDPOINT_ID_HEADER, FLOW_COOKIE_HEADER, OVERHEAD, UDP_PORT, VERSION_AND_LENGTH,
@@ -52,6 +53,7 @@ pub struct OuterTemplate {
     bytes: [u8; OUTER_LEN],
     /// Sum of the IPv4 header without its total length, so that its checksum needs one addition.
     header_sum: Sum,
+    answer_hash: u32,
 }
 
 impl OuterTemplate {
@@ -76,7 +78,15 @@ impl OuterTemplate {
         put(&mut bytes, OPTIONS, ENDPOINT_ID_HEADER.to_be_bytes());
         put(&mut bytes, OPTIONS + 12, ATTACHMENT_ID_HEADER.to_be_bytes());
         put(&mut bytes, OPTIONS + 24, FLOW_COOKIE_HEADER.to_be_bytes());
-        OuterTemplate { bytes, header_sum }
+        let answer_hash = toeplitz::hash_ipv4_udp(dst_ip.to_bits(), src_ip.to_bits(), 0, UDP_PORT);
+        OuterTemplate { bytes, header_sum, answer_hash }
+    }
+
+    /// What a network card hashes of the target's answers besides their UDP source port, under the symmetric
+    /// key ([`toeplitz`]).
+    #[inline]
+    pub fn answer_hash(&self) -> u32 {
+        self.answer_hash
     }
 
     /// Writes the outer headers at a frame's front (W-1, W-2), UDP checksum 0. For a right one call
