@@ -271,12 +271,17 @@ impl Inner {
         sets[0].counters.insert("SlowestConditionMicroseconds".to_owned(), slowest);
         for link in self.workers.links() {
             let one = |of: &dyn Fn(&WorkerCounters) -> &Counter| of(&link.counters).get();
+            let mut counters = packets(one);
+            // F-13: the longest that a worker took over what one round brought.
+            let longest = self.workers.clock().duration_of(link.counters.longest_round_cycles.get());
+            let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+            counters.insert("LongestRoundNanoseconds".to_owned(), longest);
             sets.push(CounterSet {
                 drops: DropReason::ALL
                     .iter()
                     .map(|reason| (reason.name().to_owned(), link.counters.drops[reason.index()].get()))
                     .collect(),
-                ..set(CounterScope::Worker, link.id.0.to_string(), packets(one))
+                ..set(CounterScope::Worker, link.id.0.to_string(), counters)
             });
         }
         for balancer in self.state.load_balancers() {
