@@ -48,8 +48,8 @@ pub struct FlowFacts {
     pub last_seen: Millis,
     /// Which directions have sent a FIN.
     pub fins: Fins,
-    /// Whether it was made while no target was healthy (F-6), and its target has not been healthy
-    /// since.
+    /// Whether it was made while no target was healthy (F-6), and no packet of it has found its target
+    /// healthy since.
     pub fail_open: bool,
     /// The condition of its target.
     pub condition: Condition,
