@@ -61,6 +61,7 @@ pub struct Bench {
     pub conditions: Vec<Condition>,
     pub dualstack: bool,
     pub steering: Option<Arc<Steering>>,
+    pub udp_checksum: bool,
     /// What the workers told that was not a retired forwarding state.
     pub told: Vec<FromWorker>,
 }
@@ -85,6 +86,7 @@ impl Bench {
             conditions: vec![Condition::Healthy; usize::from(targets)],
             dualstack: true,
             steering: None,
+            udp_checksum: false,
             told: Vec::new(),
         };
         for (id, handoff) in (0..workers).map(WorkerId).zip(Handoff::mesh(workers)) {
@@ -159,7 +161,7 @@ impl Bench {
                 port: port_id(UNDER),
                 address: TUNNEL.to_bits(),
                 mtu: 1600,
-                udp_checksum: false,
+                udp_checksum: self.udp_checksum,
                 host_shares: false,
                 steering: self.steering.clone(),
             },

@@ -6,6 +6,7 @@
 mod failover;
 mod flows;
 mod garbage;
+mod golden;
 mod harness;
 mod way;
 mod workers;

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""Makes the captures that tests/pipeline/golden.rs plays: `python3 make.py`, in this folder.
+
+Needs scapy (2.5 or later; `apt-get install python3-scapy`). The captures are kept, so that only who
+changes this file needs it. Every byte here is scapy's: its layers, its lengths, its checksums. The
+gateway's own code has no part in what is expected of it.
+
+A capture is a conversation with the gateway: a frame that it is given, the frame that it must make of
+it, the next that it is given, and so on; golden.rs says by which port each goes in and comes out, and
+which are dropped. Two fields are the gateway's own choice, the flow cookie and the outer UDP source
+port. They stand here as those of `Flow(n)`, and golden.rs puts the real ones in their place.
+"""
+
+from scapy.all import (
+    ARP, Dot1AD, Dot1Q, Dot3, Ether, ICMP, ICMPv6EchoReply, ICMPv6EchoRequest, ICMPv6ND_NS, IP,
+    IPOption_Router_Alert, IPv6, LLC, PcapWriter, Raw, SCTP, SCTPChunkCookieAck, STP, TCP, UDP,
+)
+from scapy.contrib.geneve import GENEVE, GeneveOptions
+
+# The addresses of tests/pipeline/harness.rs.
+CLIENT_MAC, SERVER_MAC = "02:00:00:00:00:c1", "02:00:00:00:00:5e"
+GATEWAY_MAC, TARGET_MAC = "02:00:00:00:00:60", "02:00:00:00:01:00"
+TUNNEL, TARGET = "10.9.0.1", "10.9.1.1"
+CLIENT, SERVER = "192.0.2.10", "198.51.100.20"
+CLIENT6, SERVER6 = "2001:db8::10", "2001:db8:1::20"
+ENDPOINT_ID = bytes.fromhex("1122334455667788")
+ATTACHMENT_ID = bytes.fromhex("0000000000000007")
+
+
+class Flow:
+    """Stands for what the gateway chooses for its nth flow."""
+
+    def __init__(self, n):
+        self.cookie = bytes.fromhex("c00c1e%02x" % n)
+        self.port = 49152 + n
+
+
+def link(side, *tags):
+    """The link header of a frame of the client's or of the server's."""
+    ends = {"client": (CLIENT_MAC, SERVER_MAC), "server": (SERVER_MAC, CLIENT_MAC)}
+    src, dst = ends[side]
+    header = Ether(src=src, dst=dst)
+    for tag in tags:
+        header = header / tag
+    return header
+
+
+def v4(side, **fields):
+    src, dst = (CLIENT, SERVER) if side == "client" else (SERVER, CLIENT)
+    return IP(**{"src": src, "dst": dst, "id": 0x1234, "flags": "DF", "ttl": 64, **fields})
+
+
+def v6(side, **fields):
+    src, dst = (CLIENT6, SERVER6) if side == "client" else (SERVER6, CLIENT6)
+    return IPv6(**{"src": src, "dst": dst, "hlim": 64, "fl": 0xABCDE, "tc": 0x20, **fields})
+
+
+def tcp(side, flags, port=4000, seq=1000, ack=2000, **fields):
+    sport, dport = (port, 80) if side == "client" else (80, port)
+    return TCP(sport=sport, dport=dport, flags=flags, seq=seq, ack=ack, window=64240, **fields)
+
+
+def udp(side, port=4000):
+    sport, dport = (port, 9999) if side == "client" else (9999, port)
+    return UDP(sport=sport, dport=dport)
+
+
+def options(flow):
+    """W-2"""
+    return [
+        GeneveOptions(classid=0x0108, type=1, data=ENDPOINT_ID),
+        GeneveOptions(classid=0x0108, type=2, data=ATTACHMENT_ID),
+        GeneveOptions(classid=0x0108, type=3, data=flow.cookie),
+    ]
+
+
+def geneve(flow, inner, **fields):
+    proto = 0x86DD if inner.version == 6 else 0x0800
+    return GENEVE(**{"version": 0, "proto": proto, "vni": 0, "options": options(flow), **fields}) / inner
+
+
+def to_target(flow, inner, chksum=0):
+    """W-1: what the target must get. `chksum=None` lets scapy compute the outer UDP checksum (W-3)."""
+    outer = IP(src=TUNNEL, dst=TARGET, id=0, flags="DF", ttl=255)
+    ports = UDP(sport=flow.port, dport=6081, chksum=chksum)
+    return Ether(src=GATEWAY_MAC, dst=TARGET_MAC) / outer / ports / geneve(flow, inner)
+
+
+def from_target(flow, inner, chksum=0, sport=None, outer={}, **fields):
+    """W-4: what the target returns."""
+    ip = IP(**{"src": TARGET, "dst": TUNNEL, "id": 0, "flags": "DF", "ttl": 255, **outer})
+    ports = UDP(sport=flow.port if sport is None else sport, dport=6081, chksum=chksum)
+    return Ether(src=TARGET_MAC, dst=GATEWAY_MAC) / ip / ports / geneve(flow, inner, **fields)
+
+
+def round_trip(flow, link_header, inner, chksum=0):
+    """Through the target and on: four frames."""
+    return [
+        link_header / inner,
+        to_target(flow, inner, chksum),
+        from_target(flow, inner, chksum),
+        link_header / inner,
+    ]
+
+
+captures = {}
+
+
+def tcp_conversation(ip):
+    flow = Flow(1)
+    options = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (7, 0)), ("NOP", None), ("WScale", 7)]
+    packets = [
+        ("client", tcp("client", "S", seq=1000, ack=0, options=options)),
+        ("server", tcp("server", "SA", seq=5000, ack=1001, options=options)),
+        ("client", tcp("client", "A", seq=1001, ack=5001)),
+        ("client", tcp("client", "PA", seq=1001, ack=5001) / Raw(b"GET / HTTP/1.1\r\n\r\n")),
+        ("server", tcp("server", "PA", seq=5001, ack=1019) / Raw(bytes(range(256)) * 5)),
+        ("client", tcp("client", "FA", seq=1019, ack=6281)),
+        ("server", tcp("server", "FA", seq=6281, ack=1020)),
+        ("client", tcp("client", "A", seq=1020, ack=6282)),
+    ]
+    return [frame for side, segment in packets for frame in round_trip(flow, link(side), ip(side) / segment)]
+
+
+captures["tcp_ipv4"] = tcp_conversation(v4)
+captures["tcp_ipv6"] = tcp_conversation(v6)
+
+
+def udp_both_ways():
+    frames = []
+    for n, (ip, port) in enumerate([(v4, 4000), (v4, 4001), (v6, 4000)]):
+        for side, payload in [("client", b"query"), ("server", b"an answer of odd length"), ("client", b"")]:
+            frames += round_trip(Flow(n), link(side), ip(side) / udp(side, port) / Raw(payload))
+    return frames
+
+
+captures["udp"] = udp_both_ways()
+
+
+def icmp_echo():
+    frames = []
+    for n, number in enumerate([0x77, 0x78]):
+        frames += round_trip(Flow(n), link("client"), v4("client") / ICMP(type=8, id=number, seq=1) / Raw(b"ping"))
+        frames += round_trip(Flow(n), link("server"), v4("server") / ICMP(type=0, id=number, seq=1) / Raw(b"ping"))
+    for n, number in enumerate([0x77, 0x78], start=2):
+        frames += round_trip(Flow(n), link("client"), v6("client") / ICMPv6EchoRequest(id=number, seq=1, data=b"six"))
+        frames += round_trip(Flow(n), link("server"), v6("server") / ICMPv6EchoReply(id=number, seq=1, data=b"six"))
+    return frames
+
+
+captures["icmp_echo"] = icmp_echo()
+
+
+def other_protocols():
+    """IPv4 options and differentiated service are kept; GRE and ESP have no ports."""
+    alert = v4("client", tos=0xB8, options=[IPOption_Router_Alert()], ttl=3, flags=0)
+    frames = round_trip(Flow(0), link("client"), alert / udp("client") / Raw(b"alert"))
+    experimental = bytes.fromhex("000088b5") + b"no protocol that anyone knows"
+    for n, protocol in enumerate([47, 50, 253], start=1):
+        for side in ["client", "server"]:
+            frames += round_trip(Flow(n), link(side), v4(side, proto=protocol) / Raw(experimental))
+    there = SCTP(sport=4000, dport=80, tag=1) / SCTPChunkCookieAck()
+    back = SCTP(sport=80, dport=4000, tag=2) / SCTPChunkCookieAck()
+    for n, ip in enumerate([v4, v6], start=4):
+        frames += round_trip(Flow(n), link("client"), ip("client") / there)
+        frames += round_trip(Flow(n), link("server"), ip("server") / back)
+    return frames
+
+
+captures["other_protocols"] = other_protocols()
+
+
+def vlan():
+    tagged = [
+        [Dot1Q(vlan=42)],
+        [Dot1Q(vlan=42, prio=5)],
+        [Dot1AD(vlan=100, prio=3), Dot1Q(vlan=42)],
+    ]
+    frames = []
+    for n, tags in enumerate(tagged):
+        for ip in [v4, v6]:
+            flow, port = Flow(2 * n + (ip is v6)), 4000 + n
+            frames += round_trip(flow, link("client", *tags), ip("client") / tcp("client", "S", port, ack=0))
+            # The answer comes with a tag of its own, as through another router.
+            frames += round_trip(flow, link("server", Dot1Q(vlan=99)), ip("server") / tcp("server", "SA", port))
+            frames += round_trip(flow, link("client", *tags), ip("client") / tcp("client", "A", port))
+    return frames
+
+
+captures["vlan"] = vlan()
+
+
+def padding():
+    """To 60 bytes on the client's link, and by an appliance whose link pads too."""
+    frames = []
+    for n, (header, ip) in enumerate([(link("client"), v4), (link("client", Dot1Q(vlan=7)), v4)]):
+        flow = Flow(n)
+        inner = ip("client") / udp("client", 4000 + n) / Raw(b"short"[: 5 - n])
+        bare = bytes(header / inner)
+        answer = bytes(from_target(flow, inner))
+        frames += [
+            bare + b"\xee" * (60 + n - len(bare)),
+            to_target(flow, inner),
+            answer + b"\xdd" * 11,
+            bare,
+        ]
+    return frames
+
+
+captures["padding"] = padding()
+
+
+def udp_checksum():
+    frames = []
+    for n, payload in enumerate([b"", b"o", b"ev", bytes(range(256)) * 5]):
+        for ip in [v4, v6]:
+            flow = Flow(2 * n + (ip is v6))
+            inner = ip("client") / udp("client", 4000 + n) / Raw(payload)
+            frames += round_trip(flow, link("client"), inner, chksum=None)
+    return frames
+
+
+captures["udp_checksum"] = udp_checksum()
+
+
+def accepted_answers():
+    flow = Flow(1)
+    inner = v4("client") / tcp("client", "S", ack=0)
+    lowered = v4("client", ttl=63) / tcp("client", "S", ack=0)
+    turned = tcp("server", "RA", seq=0, ack=1001)
+    error = v4("server", src="203.0.113.1", flags=0) / ICMP(type=11, code=0) / bytes(inner)[:28]
+    unknown = GeneveOptions(classid=0x1234, type=5, data=b"\x09" * 8)
+    ours = options(flow)
+    answers = [
+        (from_target(flow, inner), inner),
+        (from_target(flow, inner, chksum=None), inner),
+        (from_target(flow, inner, outer={"ttl": 1}), inner),
+        (from_target(flow, inner, outer={"flags": 0, "id": 77}), inner),
+        (from_target(flow, inner, outer={"tos": 0xB8}), inner),
+        (from_target(flow, inner, sport=1234), inner),
+        (from_target(flow, inner, options=[unknown] + ours), inner),
+        (from_target(flow, inner, options=ours[:1] + [unknown] + ours[1:]), inner),
+        (from_target(flow, inner, options=ours + [unknown]), inner),
+        (from_target(flow, inner, options=ours[::-1]), inner),
+        (from_target(flow, lowered), lowered),
+    ]
+    frames = [link("client") / inner, to_target(flow, inner)]
+    for answer, delivered in answers:
+        frames += [answer, link("client") / delivered]
+    # To the client, in the server's stead: an ICMP error about its SYN, then a reset of the appliance's own.
+    for back in [error, v4("server") / turned]:
+        frames += [from_target(flow, back), link("server") / back]
+    return frames
+
+
+captures["accepted_answers"] = accepted_answers()
+
+
+def spoiled(frame, at, value):
+    frame = bytearray(bytes(frame))
+    frame[at : at + len(value)] = value
+    return bytes(frame)
+
+
+def wrong_answers():
+    flow, old = Flow(1), Flow(2)
+    inner = v4("client") / tcp("client", "S", ack=0)
+    former = v4("client") / tcp("client", "S", port=4002, ack=0)
+    closing = v4("client") / tcp("client", "R", port=4002, ack=0)
+    other = v4("client") / tcp("client", "S", port=4001, ack=0)
+    about_other = v4("server") / ICMP(type=11, code=0) / bytes(other)[:28]
+    ours = options(flow)
+    critical = GeneveOptions(classid=0x0108, type=0x85, data=b"\x00" * 4)
+    good = from_target(flow, inner)
+    # A flow that ends, and a new one on its tuple: Flow(2) is the old one, Flow(3) the new one.
+    frames = [link("client") / inner, to_target(flow, inner)]
+    frames += [link("client") / former, to_target(old, former)]
+    frames += [link("client") / closing, to_target(old, closing)]
+    frames += [link("client") / former, to_target(Flow(3), former)]
+    frames += [
+        from_target(flow, inner, outer={"src": "10.9.1.77"}),  # not from the flow's target
+        from_target(old, former),  # a cookie that was
+        from_target(flow, inner, options=ours[:2] + [GeneveOptions(classid=0x0108, type=3, data=b"\x11" * 4)]),
+        from_target(flow, inner, options=ours[:2]),  # no cookie
+        from_target(flow, inner, version=1),
+        from_target(flow, inner, oam=1),  # a control message
+        from_target(flow, inner, critical=1, options=ours + [critical]),
+        from_target(flow, inner, optionlen=63),  # options beyond the end of the packet
+        spoiled(good, 53, b"\x1f"),  # the first option is longer than all options together
+        from_target(flow, other),  # of another flow
+        from_target(flow, about_other),  # an error about another flow
+        from_target(flow, v4("client", len=9000) / tcp("client", "S", ack=0)),  # inner packet cut
+        spoiled(good, 40, b"\x12\x34"),  # a wrong UDP checksum
+        spoiled(good, 24, b"\x12\x34"),  # a wrong outer header checksum
+    ]
+    # And after all that the right answers still go through.
+    return frames + [good, link("client") / inner, from_target(Flow(3), former), link("client") / former]
+
+
+captures["wrong_answers"] = wrong_answers()
+
+
+def crossing():
+    everyone = "ff:ff:ff:ff:ff:ff"
+    asks = ARP(op=1, hwsrc=CLIENT_MAC, psrc=CLIENT, pdst=SERVER)
+    routers = IP(src=CLIENT, dst="224.0.0.5", proto=253, ttl=1, id=1) / Raw(bytes(24))
+    solicits = IPv6(src=CLIENT6, dst="ff02::1:ff00:20", hlim=255) / ICMPv6ND_NS(tgt=SERVER6)
+    local = IPv6(src="fe80::1", dst="fe80::2") / udp("client") / Raw(b"link")
+    frames = [
+        Ether(src=CLIENT_MAC, dst=everyone) / asks,
+        Ether(src=CLIENT_MAC, dst=everyone) / Dot1Q(vlan=5) / asks,
+        Ether(src=CLIENT_MAC, dst=everyone) / asks / Raw(b"\x55" * 18),
+        Dot3(src=CLIENT_MAC, dst="01:80:c2:00:00:00") / LLC(dsap=0x42, ssap=0x42, ctrl=3) / STP(),
+        Ether(src=CLIENT_MAC, dst="01:80:c2:00:00:0e", type=0x88B5) / Raw(b"of no known protocol"),
+        Ether(src=CLIENT_MAC, dst="01:00:5e:00:00:05") / routers,
+        Ether(src=CLIENT_MAC, dst="33:33:ff:00:00:20") / solicits,
+        link("client") / local,
+        link("client", Dot1AD(vlan=1), Dot1Q(vlan=2), Dot1Q(vlan=3)) / v4("client") / udp("client"),
+    ]
+    return [same for frame in frames for same in (frame, frame)]
+
+
+captures["crossing"] = crossing()
+
+# R-4, RFC 9293 3.10.7.1. Flags, sequence number, what follows the header, and the numbers and flags of
+# the reset. SEG.ACK is 2000 throughout.
+SEGMENTS = [
+    ("A", 1000, b"", (2000, 0, "R")),
+    ("PA", 1000, b"data", (2000, 0, "R")),
+    ("FA", 1000, b"", (2000, 0, "R")),
+    ("FPUA", 1000, b"urgent", (2000, 0, "R")),
+    ("SA", 1000, b"", (2000, 0, "R")),
+    ("", 1000, b"hello", (0, 1005, "RA")),
+    ("P", 1000, b"", (0, 1000, "RA")),
+    ("F", 1000, b"", (0, 1001, "RA")),
+    ("F", 1000, b"bye", (0, 1004, "RA")),
+    ("F", 0xFFFFFFFE, b"wrap", (0, 3, "RA")),
+]
+
+
+def reset_for(side, tags, six, port, numbers):
+    other = "server" if side == "client" else "client"
+    seq, ack, flags = numbers
+    ip = v6(other, fl=0, tc=0) if six else v4(other, id=0)
+    segment = tcp(other, flags, port, seq=seq, ack=ack)
+    segment.window = 0
+    return link(other, *tags) / ip / segment
+
+
+def resets(tags=(), six=False):
+    ip = v6 if six else v4
+    opening, answered = [], []
+    flows = [(side, segment) for side in ["client", "server"] for segment in SEGMENTS]
+    for n, (side, (flags, seq, payload, numbers)) in enumerate(flows):
+        port = 4000 + n
+        for first in ["S", "A"]:
+            inner = ip("client") / tcp("client", first, port)
+            opening += [link("client", *tags) / inner, to_target(Flow(n), inner)]
+        # Options of IPv4 and TCP are no part of SEG.LEN.
+        stamps = [("NOP", None), ("NOP", None), ("Timestamp", (9, 8))]
+        of_ip = {} if six or n % 2 else {"options": [IPOption_Router_Alert()], "tos": 0x10, "ttl": 9}
+        segment = tcp(side, flags, port, seq=seq, options=stamps) / Raw(payload)
+        answered += [link(side, *tags) / ip(side, **of_ip) / segment, reset_for(side, tags, six, port, numbers)]
+    return opening + answered
+
+
+captures["resets_ipv4"] = resets()
+captures["resets_ipv6"] = resets(six=True)
+captures["resets_vlan"] = resets(tags=[Dot1AD(vlan=100), Dot1Q(vlan=42, prio=5)])
+
+
+def resets_of_no_flow():
+    frames = []
+    for side in ["client", "server"]:
+        for six in [False, True]:
+            ip = v6 if six else v4
+            frames += [link(side) / ip(side) / tcp(side, "PA") / Raw(b"late"), reset_for(side, [], six, 4000, (2000, 0, "R"))]
+    # A short frame that its link padded to 60 bytes: the padding is no part of SEG.LEN.
+    short = bytes(link("client") / v4("client") / tcp("client", "F"))
+    return frames + [short + b"\xee" * (60 - len(short)), reset_for("client", [], False, 4000, (0, 1001, "RA"))]
+
+
+captures["resets_of_no_flow"] = resets_of_no_flow()
+
+for name, frames in captures.items():
+    with PcapWriter(f"{name}.pcap", linktype=1) as capture:
+        capture.write_header(None)
+        for n, frame in enumerate(frames):
+            # The number of the frame for a time, so that the same frames make the same file.
+            capture.write_packet(bytes(frame), sec=n, usec=0)
