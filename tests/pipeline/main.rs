@@ -8,5 +8,7 @@ mod flows;
 mod garbage;
 mod golden;
 mod harness;
+mod histories;
+mod model;
 mod way;
 mod workers;
