@@ -409,3 +409,22 @@ fn a_first_fragment_is_answered() {
     let first = Segment { fragment: 0x2000, ..data() };
     assert_eq!(bench.one(LEFT, &first.frame()), (LEFT, reset_for(&data())));
 }
+
+// T-6, A-4, A-5
+#[test]
+fn a_flow_that_failed_open_and_was_moved_is_reset_like_any_other() {
+    let mut bench = Bench::new(2);
+    rebalance(&mut bench);
+    bench.conditions = vec![Condition::Unhealthy; 2];
+    bench.publish();
+    let (_, out) = bench.one(LEFT, &client(4000, SYN).frame());
+    let other = 1 - bench.target_of(&out);
+    bench.set_condition(other, Condition::Healthy);
+    let (_, moved) = bench.one(LEFT, &data().frame());
+    assert_eq!(bench.target_of(&moved), other);
+    bench.set_condition(other, Condition::Unhealthy);
+    bench.policy.failover = Failover::NoRebalance;
+    resets(&mut bench);
+    bench.publish();
+    assert_eq!(bench.one(LEFT, &data().frame()), (LEFT, reset_for(&data())));
+}

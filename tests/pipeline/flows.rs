@@ -1,7 +1,11 @@
-//! How flows begin, are spread, and end; and a full table: F-4, F-8, F-9, F-12, F-13.
+//! How flows begin, are spread, and end; and a full table: F-3, F-4, F-8, F-9, F-12, F-13.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use flowgate::datapath::counters::{DropReason, Outcome};
 use flowgate::datapath::forwarding::Condition;
+use flowgate::flow::Tuple;
 use flowgate::id::{GatewayId, TargetId};
 
 use crate::harness::*;
@@ -181,4 +185,44 @@ fn a_target_counts_what_went_to_it_and_what_came_back() {
     assert_eq!((counters.packets_back.get(), counters.bytes_back.get()), (1, bytes));
     assert_eq!((counters.new_flows.get(), counters.active_tcp_flows.get()), (1, 1));
     assert_eq!(bench.outcome(Outcome::Delivered), 1);
+}
+
+// F-3
+#[test]
+fn stickiness_chooses_the_target_and_every_five_tuple_is_a_flow_of_its_own_all_the_same() {
+    for (stickiness, targets_of_ports, tcp_goes_with_udp) in
+        [(Tuple::Five, 8, false), (Tuple::Three, 1, false), (Tuple::Two, 1, true)]
+    {
+        let mut bench = Bench::new(8);
+        bench.policy.stickiness = stickiness;
+        bench.publish();
+        let mut cookies = BTreeSet::new();
+        let mut alike = true;
+        for host in 1..=20 {
+            let mut targets = [BTreeSet::new(), BTreeSet::new()];
+            for port in 1000..1020 {
+                for (udp, targets) in targets.iter_mut().enumerate() {
+                    let segment = Segment { src: Ipv4Addr::new(192, 0, 2, host).into(), ..client(port, SYN) };
+                    let segment = if udp == 1 { segment.udp() } else { segment };
+                    let (_, out) = bench.one(LEFT, &segment.frame());
+                    targets.insert(bench.target_of(&out));
+                    cookies.insert(cookie(&out));
+                    // F-2
+                    let (_, back) =
+                        bench.one(RIGHT, &Segment { flags: SYN | ACK, ..segment.reversed() }.frame());
+                    assert_eq!(
+                        (bench.target_of(&back), cookie(&back)),
+                        (bench.target_of(&out), cookie(&out))
+                    );
+                }
+            }
+            assert!(targets.iter().all(|targets| targets.len() <= targets_of_ports), "{stickiness:?}");
+            if targets_of_ports > 1 {
+                assert!(targets.iter().all(|targets| targets.len() > 1), "{stickiness:?}");
+            }
+            alike &= targets[0] == targets[1];
+        }
+        assert_eq!(alike, tcp_goes_with_udp, "{stickiness:?}");
+        assert_eq!((cookies.len() as u64, live(&bench)), (800, 800), "{stickiness:?}");
+    }
 }

@@ -407,3 +407,19 @@ fn a_scan_finds_the_flows_that_it_asks_for_and_counts_the_rest() {
     });
     assert_eq!((flows, matching), (3, Some(40)));
 }
+
+// W-7, W-5
+#[test]
+fn an_answer_is_of_the_flow_that_its_cookie_names_and_its_inner_tuple_must_be_that_flows() {
+    for other in [client(4001, SYN), client(4000, SYN).udp(), client(4000, SYN).over_ipv6()] {
+        let mut bench = Bench::new(1);
+        let mine = client(4000, SYN);
+        let out = [&mine, &other].map(|segment| bench.one(LEFT, &segment.frame()).1);
+        // Both flows live, and with the same target: a look-up by the tuple would find either.
+        assert_eq!(bench.dropped(UNDER, &answer(&out[0], Some(&other.ip()))), DropReason::InnerMismatch);
+        assert_eq!(bench.dropped(UNDER, &answer(&out[1], Some(&mine.ip()))), DropReason::InnerMismatch);
+        assert_eq!(bench.one(UNDER, &answer(&out[0], None)), (RIGHT, mine.frame()));
+        assert_eq!(bench.one(UNDER, &answer(&out[1], None)), (RIGHT, other.frame()));
+        bench.assert_settled();
+    }
+}
