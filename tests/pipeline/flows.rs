@@ -2,11 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowgate::datapath::counters::{DropReason, Outcome};
 use flowgate::datapath::forwarding::Condition;
+use flowgate::datapath::worker::Idle;
 use flowgate::flow::Tuple;
 use flowgate::id::{GatewayId, TargetId};
+use flowgate::io::BURST;
+use flowgate::io::clock::Clock;
+use flowgate::io::memory::MemoryBuf;
 
 use crate::harness::*;
 
@@ -225,4 +231,27 @@ fn stickiness_chooses_the_target_and_every_five_tuple_is_a_flow_of_its_own_all_t
         assert_eq!(alike, tcp_goes_with_udp, "{stickiness:?}");
         assert_eq!((cookies.len() as u64, live(&bench)), (800, 800), "{stickiness:?}");
     }
+}
+
+// F-13
+#[test]
+fn the_longest_busy_round_is_measured() {
+    let mut bench = Bench::new(1);
+    for port in 1..=3 * BURST as u16 {
+        let frame = MemoryBuf::new(&client(port, SYN).frame());
+        bench.workers[0].ports_mut()[LEFT].arriving.push_back(frame);
+    }
+    let (stop, counters) = (AtomicBool::new(false), Arc::clone(&bench.counters[0]));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while counters.busy_rounds.get() < 3 {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        bench.workers[0].run(&Clock::start(), Idle::Poll, &stop);
+    });
+    assert_eq!(counters.busy_rounds.get(), 3, "a burst a round");
+    let (longest, sum) = (counters.longest_round_cycles.get(), counters.busy_cycles.get());
+    assert!(longest > 0 && longest <= sum && sum <= 3 * longest, "{longest} of {sum}");
 }
