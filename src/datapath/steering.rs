@@ -45,7 +45,7 @@ impl Steering {
     pub fn source_port(&self, tunnel_hash: u32, owner: WorkerId, flow_hash: u64) -> u16 {
         let entries = self.entries.get(owner.index()).map_or(&[][..], |entries| entries);
         // The hash's top 16 bits chose the owner; these two parts are others.
-        let place = ((flow_hash >> 8 & 0xffff) * entries.len() as u64 >> 16) as usize;
+        let place = (((flow_hash >> 8 & 0xffff) * entries.len() as u64) >> 16) as usize;
         #[expect(clippy::cast_possible_truncation, reason = "the ports of an entry are far fewer than 2¹⁶")]
         let salt = (flow_hash >> 24) as u32;
         match entries.get(place) {
