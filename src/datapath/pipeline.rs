@@ -99,7 +99,8 @@ impl<B: PacketBuf> Pipeline<B> {
         for packet in burst.iter() {
             packet.prefetch();
         }
-        let mut work: ArrayVec<(B, Arrival), BURST> = ArrayVec::new();
+        // Beside each other, so that an arrival stays where it was read into.
+        let (mut packets, mut arrivals) = (Burst::new(), ArrayVec::<Arrival, BURST>::new());
         for packet in burst.drain(..) {
             match read_arrival(forwarding, port, &packet) {
                 Ok(mut arrival) => {
@@ -107,7 +108,8 @@ impl<B: PacketBuf> Pipeline<B> {
                     let owner = self.owner(arrival.hash);
                     if owner == self.worker || steered {
                         self.flows.table.prefetch_index(arrival.hash);
-                        work.push((packet, arrival));
+                        packets.push(packet);
+                        arrivals.push(arrival);
                     } else {
                         self.handoff.give(owner, port, packet, &self.counters);
                     }
@@ -116,11 +118,11 @@ impl<B: PacketBuf> Pipeline<B> {
                 Err(Unread::Drop(reason)) => self.counters.dropped(reason),
             }
         }
-        for (_, arrival) in &work {
+        for arrival in &arrivals {
             self.flows.table.prefetch_entry(arrival.hash);
         }
-        for (packet, arrival) in work {
-            self.arrival(forwarding, packet, &arrival);
+        for (packet, arrival) in packets.into_iter().zip(&arrivals) {
+            self.arrival(forwarding, packet, arrival);
         }
     }
 
