@@ -1,0 +1,348 @@
+//! `decide` as a table: every rule of sections 4 to 6 that it carries out.
+
+use super::*;
+
+const NOW: Millis = Millis(1_000_000);
+
+fn tcp(flags: TcpFlags) -> Facts {
+    Facts { tcp: true, flags, direction: Direction::LowToHigh }
+}
+
+fn data() -> Facts {
+    tcp(TcpFlags::ACK | TcpFlags::PSH)
+}
+
+fn syn() -> Facts {
+    tcp(TcpFlags::SYN)
+}
+
+fn rst() -> Facts {
+    tcp(TcpFlags::RST | TcpFlags::ACK)
+}
+
+fn udp() -> Facts {
+    Facts { tcp: false, flags: TcpFlags::empty(), direction: Direction::LowToHigh }
+}
+
+fn flow(condition: Condition) -> FlowFacts {
+    FlowFacts {
+        state: FlowState::Established,
+        last_seen: Millis(NOW.0 - 1000),
+        fins: Fins::default(),
+        fail_open: false,
+        condition,
+    }
+}
+
+fn other(condition: Condition) -> FlowFacts {
+    FlowFacts { state: FlowState::Other, ..flow(condition) }
+}
+
+/// What is done with a packet under a policy, with another target healthy or not.
+fn verdict(packet: Facts, flow: Option<FlowFacts>, policy: Policy, any_healthy: bool) -> Verdict {
+    let timers = Timers::default();
+    let around = Surroundings { policy: &policy, timers: &timers, any_healthy, overflowed: false, now: NOW };
+    decide(&packet, flow.as_ref(), &around)
+}
+
+fn stays(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Stay(_))
+}
+
+fn defaults() -> Policy {
+    Policy::default()
+}
+
+fn resets() -> Policy {
+    Policy { reset_on_unhealthy: true, reset_on_deregistration: true, ..defaults() }
+}
+
+fn rebalance() -> Policy {
+    Policy { failover: Failover::Rebalance, ..defaults() }
+}
+
+fn reset_on_idle() -> Policy {
+    Policy { reset_on_idle: true, ..defaults() }
+}
+
+use Condition::{Draining, Healthy, Initial, Removed, Unhealthy};
+use ResetTrigger::{Deregistration, IdleTimeout, NoFlow};
+
+/// T-1, T-2, T-3, T-4: data of an established flow, by condition of its target and policy, with
+/// another target healthy.
+#[test]
+fn section_5_for_a_packet_that_opens_nothing() {
+    enum Then {
+        Stays,
+        Moves,
+        Resets(ResetTrigger),
+    }
+    use Then::{Moves, Resets, Stays};
+    let unhealthy = Resets(ResetTrigger::Unhealthy);
+    let table = [
+        // condition, TCP: default, with reset, rebalance; others: default, with reset, rebalance
+        (Initial, [Stays, Stays, Stays], [Stays, Stays, Stays]),
+        (Healthy, [Stays, Stays, Stays], [Stays, Stays, Stays]),
+        (Unhealthy, [Stays, unhealthy, Moves], [Stays, Stays, Moves]),
+        (Draining, [Stays, Stays, Stays], [Stays, Stays, Stays]),
+        (Removed, [Stays, Resets(Deregistration), Moves], [Stays, Stays, Moves]),
+    ];
+    for (condition, of_tcp, of_others) in table {
+        for (column, policy) in [defaults(), resets(), rebalance()].into_iter().enumerate() {
+            for (packet, flow, expected) in
+                [(data(), flow(condition), &of_tcp[column]), (udp(), other(condition), &of_others[column])]
+            {
+                let found = verdict(packet, Some(flow), policy, true);
+                let as_expected = match expected {
+                    Stays => stays(found),
+                    Moves => matches!(found, Verdict::Move(_)),
+                    Resets(trigger) => found == Verdict::Reset(*trigger),
+                };
+                assert!(as_expected, "{condition:?}, column {column}, {packet:?}: {found:?}");
+            }
+        }
+    }
+}
+
+//
+#[test]
+fn each_reset_flag_is_for_its_own_event() {
+    let unhealthy_only = Policy { reset_on_unhealthy: true, ..defaults() };
+    let deregistered_only = Policy { reset_on_deregistration: true, ..defaults() };
+    assert!(stays(verdict(data(), Some(flow(Removed)), unhealthy_only, true)));
+    assert!(stays(verdict(data(), Some(flow(Unhealthy)), deregistered_only, true)));
+}
+
+//
+#[test]
+fn rebalance_wins_over_a_reset() {
+    let both = Policy { failover: Failover::Rebalance, ..resets() };
+    assert!(matches!(verdict(data(), Some(flow(Unhealthy)), both, true), Verdict::Move(_)));
+    assert!(stays(verdict(data(), Some(flow(Unhealthy)), both, false)));
+}
+
+// T-6
+#[test]
+fn with_nobody_healthy_an_old_flow_is_reset_and_one_that_failed_open_is_not() {
+    assert_eq!(
+        verdict(data(), Some(flow(Unhealthy)), resets(), false),
+        Verdict::Reset(ResetTrigger::Unhealthy)
+    );
+    let failed_open = FlowFacts { fail_open: true, ..flow(Unhealthy) };
+    assert!(stays(verdict(data(), Some(failed_open), resets(), false)));
+    assert_eq!(verdict(data(), Some(failed_open), resets(), true), Verdict::Reset(ResetTrigger::Unhealthy));
+    assert!(stays(verdict(data(), Some(flow(Unhealthy)), rebalance(), false)));
+}
+
+// F-6, T-6
+#[test]
+fn the_fail_open_mark_goes_when_its_target_is_healthy() {
+    let failed_open = FlowFacts { fail_open: true, ..flow(Healthy) };
+    let Verdict::Stay(update) = verdict(data(), Some(failed_open), resets(), true) else { panic!() };
+    assert!(!update.fail_open);
+    let still = FlowFacts { fail_open: true, ..flow(Unhealthy) };
+    let Verdict::Stay(update) = verdict(data(), Some(still), defaults(), false) else { panic!() };
+    assert!(update.fail_open);
+}
+
+// F-14, R-6
+#[test]
+fn a_syn_on_a_flow_whose_target_is_out_starts_a_new_one_in_every_mode() {
+    for policy in [defaults(), resets(), rebalance()] {
+        for condition in [Initial, Unhealthy, Draining, Removed] {
+            let found = verdict(syn(), Some(flow(condition)), policy, true);
+            assert_eq!(found, Verdict::New, "{condition:?} {policy:?}");
+        }
+        assert!(stays(verdict(syn(), Some(flow(Healthy)), policy, true)));
+    }
+}
+
+// F-14
+#[test]
+fn without_syn_reselect_a_syn_stays_unless_the_flow_would_be_reset_or_moved() {
+    let off = |policy| Policy { syn_reselect: false, ..policy };
+    for condition in [Initial, Healthy, Unhealthy, Draining, Removed] {
+        assert!(stays(verdict(syn(), Some(flow(condition)), off(defaults()), true)), "{condition:?}");
+    }
+    for condition in [Unhealthy, Removed] {
+        assert_eq!(verdict(syn(), Some(flow(condition)), off(resets()), true), Verdict::New);
+        assert_eq!(verdict(syn(), Some(flow(condition)), off(rebalance()), true), Verdict::New);
+    }
+}
+
+// R-6, F-6
+#[test]
+fn with_nobody_healthy_a_syn_fails_open_once_and_then_stays() {
+    assert_eq!(verdict(syn(), Some(flow(Unhealthy)), resets(), false), Verdict::New);
+    let failed_open = FlowFacts { fail_open: true, ..flow(Unhealthy) };
+    assert!(stays(verdict(syn(), Some(failed_open), resets(), false)));
+    assert!(stays(verdict(syn(), Some(flow(Unhealthy)), defaults(), false)));
+    assert_eq!(verdict(syn(), Some(flow(Removed)), defaults(), false), Verdict::New);
+}
+
+// "the next packet from either side", a server's SYN-ACK too
+#[test]
+fn a_syn_ack_is_no_syn() {
+    let syn_ack = tcp(TcpFlags::SYN | TcpFlags::ACK);
+    assert_eq!(
+        verdict(syn_ack, Some(flow(Unhealthy)), resets(), true),
+        Verdict::Reset(ResetTrigger::Unhealthy)
+    );
+    assert_eq!(verdict(syn_ack, None, defaults(), true), Verdict::Drop(DropReason::UnknownFlow));
+    assert_eq!(verdict(syn_ack, None, reset_on_idle(), true), Verdict::Reset(NoFlow));
+}
+
+//
+#[test]
+fn a_reset_is_never_answered_with_a_reset() {
+    let idle = FlowFacts { last_seen: Millis(NOW.0 - 350_000), ..flow(Healthy) };
+    assert!(stays(verdict(rst(), Some(flow(Unhealthy)), resets(), true)));
+    assert!(stays(verdict(rst(), Some(flow(Removed)), resets(), true)));
+    assert_eq!(verdict(rst(), Some(idle), reset_on_idle(), true), Verdict::Drop(DropReason::ExpiredFlow));
+    assert_eq!(verdict(rst(), None, reset_on_idle(), true), Verdict::Drop(DropReason::UnknownFlow));
+}
+
+// F-8, R-3, A-6
+#[test]
+fn a_packet_of_no_flow() {
+    let unknown_reset = Policy { unknown_flow: UnknownFlow::Reset, ..defaults() };
+    assert_eq!(verdict(syn(), None, defaults(), true), Verdict::New);
+    assert_eq!(verdict(udp(), None, defaults(), true), Verdict::New);
+    assert_eq!(verdict(data(), None, defaults(), true), Verdict::Drop(DropReason::UnknownFlow));
+    assert_eq!(verdict(data(), None, resets(), true), Verdict::Drop(DropReason::UnknownFlow));
+    assert_eq!(verdict(data(), None, reset_on_idle(), true), Verdict::Reset(NoFlow));
+    assert_eq!(verdict(data(), None, unknown_reset, true), Verdict::Reset(NoFlow));
+}
+
+// F-12
+#[test]
+fn after_an_overflow_a_packet_of_no_flow_is_taken_in() {
+    let (policy, timers) = (defaults(), Timers::default());
+    let around =
+        Surroundings { policy: &policy, timers: &timers, any_healthy: true, overflowed: true, now: NOW };
+    assert_eq!(decide(&data(), None, &around), Verdict::New);
+}
+
+// F-10, R-3, A-6, A-7
+#[test]
+fn an_idle_flow_expires_to_the_millisecond_whether_the_hand_has_passed_or_not() {
+    let idle = |ms| FlowFacts { last_seen: Millis(NOW.0 - ms), ..flow(Healthy) };
+    let remembered = FlowFacts { state: FlowState::Expired, last_seen: Millis(0), ..flow(Removed) };
+    assert!(stays(verdict(data(), Some(idle(349_999)), reset_on_idle(), true)));
+    for expired in [idle(350_000), remembered] {
+        assert_eq!(verdict(data(), Some(expired), defaults(), true), Verdict::Drop(DropReason::ExpiredFlow));
+        assert_eq!(verdict(data(), Some(expired), resets(), true), Verdict::Drop(DropReason::ExpiredFlow));
+        assert_eq!(verdict(data(), Some(expired), reset_on_idle(), true), Verdict::Reset(IdleTimeout));
+        assert_eq!(verdict(syn(), Some(expired), reset_on_idle(), true), Verdict::New);
+    }
+}
+
+// F-10, A-10
+#[test]
+fn an_idle_flow_of_another_protocol_is_simply_new() {
+    let idle = |ms| FlowFacts { last_seen: Millis(NOW.0 - ms), ..other(Unhealthy) };
+    assert!(stays(verdict(udp(), Some(idle(119_999)), reset_on_idle(), true)));
+    assert_eq!(verdict(udp(), Some(idle(120_000)), reset_on_idle(), true), Verdict::New);
+}
+
+// F-9
+#[test]
+fn closed_and_half_open_flows_are_forgotten_sooner() {
+    let closed = |ms| FlowFacts { state: FlowState::Closed, last_seen: Millis(NOW.0 - ms), ..flow(Healthy) };
+    let half_open = |ms| FlowFacts { state: FlowState::HalfOpen, ..closed(ms) };
+    assert!(stays(verdict(data(), Some(closed(9_999)), defaults(), true)));
+    assert!(stays(verdict(data(), Some(half_open(59_999)), defaults(), true)));
+    for gone in [closed(10_000), half_open(60_000)] {
+        assert_eq!(verdict(data(), Some(gone), defaults(), true), Verdict::Drop(DropReason::UnknownFlow));
+        assert_eq!(verdict(data(), Some(gone), reset_on_idle(), true), Verdict::Reset(NoFlow));
+        assert_eq!(verdict(syn(), Some(gone), defaults(), true), Verdict::New);
+    }
+    assert_eq!(verdict(syn(), Some(closed(1)), defaults(), true), Verdict::New);
+}
+
+// F-9
+#[test]
+fn a_flow_opens_with_the_first_packet_without_syn_and_closes_with_both_fins_or_a_reset() {
+    let half_open = FlowFacts { state: FlowState::HalfOpen, ..flow(Healthy) };
+    let after = |packet, flow| match verdict(packet, Some(flow), defaults(), true) {
+        Verdict::Stay(update) => update,
+        other => panic!("{other:?}"),
+    };
+    let back = |packet: Facts| Facts { direction: Direction::HighToLow, ..packet };
+    let fin = tcp(TcpFlags::FIN | TcpFlags::ACK);
+    let syn_ack = back(tcp(TcpFlags::SYN | TcpFlags::ACK));
+
+    assert_eq!(after(syn(), half_open).state, FlowState::HalfOpen);
+    assert_eq!(after(syn_ack, half_open).state, FlowState::HalfOpen);
+    assert_eq!(after(data(), half_open).state, FlowState::Established);
+    assert_eq!(after(back(data()), half_open).state, FlowState::Established);
+    assert_eq!(after(rst(), half_open).state, FlowState::Closed);
+
+    let one_fin = after(fin, flow(Healthy));
+    assert_eq!(one_fin.state, FlowState::Established);
+    assert_eq!(one_fin.fins, Fins { low: true, high: false });
+    let half_closed = FlowFacts { fins: one_fin.fins, ..flow(Healthy) };
+    assert_eq!(after(fin, half_closed).state, FlowState::Established, "the same FIN again");
+    assert_eq!(after(back(fin), half_closed).state, FlowState::Closed);
+    assert_eq!(after(syn(), half_closed).fins, Fins::default(), "the port is used again");
+}
+
+/// All that `decide` can be asked, with each possible value.
+fn questions() -> impl Iterator<Item = (Facts, Option<FlowFacts>, Policy, bool)> {
+    let packets = [syn(), data(), rst(), udp(), tcp(TcpFlags::SYN | TcpFlags::ACK), tcp(TcpFlags::FIN)];
+    let states = [
+        FlowState::HalfOpen,
+        FlowState::Established,
+        FlowState::Closed,
+        FlowState::Expired,
+        FlowState::Other,
+    ];
+    let conditions = [Initial, Healthy, Unhealthy, Draining, Removed];
+    packets.into_iter().flat_map(move |packet| {
+        (0..states.len() * 5 * 2 * 3).flat_map(move |n| {
+            let flow = FlowFacts {
+                state: states[n % 5],
+                condition: conditions[n / 5 % 5],
+                fail_open: n / 25 % 2 == 1,
+                last_seen: Millis(NOW.0 - [5, 100_000, 1_000_000][n / 50 % 3]),
+                fins: Fins::default(),
+            };
+            let fits = packet.tcp != (flow.state == FlowState::Other);
+            (0..64).map(move |bits| {
+                let policy = Policy {
+                    stickiness: crate::flow::Tuple::Five,
+                    failover: [Failover::NoRebalance, Failover::Rebalance][bits & 1],
+                    reset_on_unhealthy: bits & 2 != 0,
+                    reset_on_deregistration: bits & 4 != 0,
+                    reset_on_idle: bits & 8 != 0,
+                    unknown_flow: UnknownFlow::Drop,
+                    syn_reselect: bits & 16 != 0,
+                };
+                (packet, fits.then_some(flow), policy, bits & 32 != 0)
+            })
+        })
+    })
+}
+
+// T-2, A-5
+#[test]
+fn whatever_is_asked_no_reset_answers_a_syn_a_reset_or_another_protocol() {
+    for (packet, flow, policy, any_healthy) in questions() {
+        let found = verdict(packet, flow, policy, any_healthy);
+        if let Verdict::Reset(trigger) = found {
+            assert!(packet.tcp && !packet.opens() && !packet.resets(), "{packet:?} {flow:?} {policy:?}");
+            let allowed = match trigger {
+                ResetTrigger::Unhealthy => policy.reset_on_unhealthy,
+                ResetTrigger::Deregistration => policy.reset_on_deregistration,
+                ResetTrigger::IdleTimeout | ResetTrigger::NoFlow => policy.reset_on_idle,
+            };
+            assert!(allowed, "{found:?} {policy:?}");
+        }
+        if matches!(found, Verdict::Move(_)) {
+            assert!(policy.failover == Failover::Rebalance && any_healthy);
+        }
+        if flow.is_none() {
+            assert!(!matches!(found, Verdict::Stay(_) | Verdict::Move(_)));
+        }
+    }
+}
