@@ -32,22 +32,25 @@ const NEW_FLOWS: usize = 1 << 15;
 /// Numbers of flows that are in no table yet.
 const STRANGERS: u64 = 1 << 32;
 
-/// Measures `play`, which is given a number of packets and returns what they took; returns the best
-/// sample's nanoseconds per packet, if the bench was asked for at all.
-fn measure(
+/// Measures `play`, which is given what `prepare` made and a number of packets and returns how long they
+/// took; returns the best sample's nanoseconds per packet, if the bench was asked for at all.
+fn measure<T>(
     group: &mut BenchmarkGroup<WallTime>,
     id: BenchmarkId,
-    mut play: impl FnMut(usize) -> Duration,
+    prepare: impl Fn() -> T,
+    mut play: impl FnMut(&mut T, usize) -> Duration,
 ) -> Option<f64> {
-    let mut best = None::<f64>;
+    let (mut best, mut ready) = (None::<f64>, None);
     group.throughput(Throughput::Elements(BURST as u64));
     group.bench_function(id, |b| {
+        // Not within `iter_custom`, whose own time says how many runs fit into the measurement.
+        let ready = ready.get_or_insert_with(&prepare);
         b.iter_custom(|bursts| {
             let packets = usize::try_from(bursts).unwrap_or(usize::MAX / BURST) * BURST;
-            let spent = play(packets);
-            let each = Duration::as_secs_f64(&spent) * 1e9 / packets as f64;
+            let spent = play(ready, packets);
             // A few packets say more of the timer than of the pipeline.
             if packets >= 1 << 14 {
+                let each = spent.as_secs_f64() * 1e9 / packets as f64;
                 best = Some(best.map_or(each, |best| best.min(each)));
             }
             spent
@@ -67,29 +70,36 @@ fn established(c: &mut Criterion) -> Vec<(&'static str, &'static str, Option<f64
     let mut group = c.benchmark_group("pipeline, established");
     let mut seen = Vec::new();
     for (name, flows) in SIZES {
-        let mut ready = None;
-        let best = measure(&mut group, BenchmarkId::new("client to target", name), |packets| {
-            let (gateway, known) = ready.get_or_insert_with(|| {
-                let (gateway, known) = Gateway::with_established(flows, flows);
-                (gateway, shuffled(known))
-            });
-            let make =
-                |buf: &mut RingBuf| known.next().into_iter().for_each(|k| k.flow.from_client(buf, ACK));
-            gateway.play((CLIENTS, TARGETS), packets, make, |_| ())
-        });
+        let prepare = || {
+            let (gateway, known) = Gateway::with_established(flows, flows);
+            (gateway, shuffled(known))
+        };
+        let best = measure(
+            &mut group,
+            BenchmarkId::new("client to target", name),
+            prepare,
+            |(gateway, known), n| {
+                let make = |buf: &mut RingBuf| known.next().iter().for_each(|k| k.flow.from_client(buf, ACK));
+                gateway.play((CLIENTS, TARGETS), n, make, |_| ())
+            },
+        );
         seen.push(("client to target", name, best));
     }
     for (name, flows) in SIZES {
-        let mut ready = None;
-        let best = measure(&mut group, BenchmarkId::new("target to server", name), |packets| {
-            let (gateway, known, answers) = ready.get_or_insert_with(|| {
-                let (gateway, known) = Gateway::with_established(flows, flows);
-                let answers = gateway.answers();
-                (gateway, shuffled(known), answers)
-            });
-            let make = |buf: &mut RingBuf| known.next().iter().for_each(|k| Gateway::answer(answers, buf, k));
-            gateway.play((TARGETS, SERVERS), packets, make, |_| ())
-        });
+        let prepare = || {
+            let (gateway, known) = Gateway::with_established(flows, flows);
+            (gateway.answers(), gateway, shuffled(known))
+        };
+        let best = measure(
+            &mut group,
+            BenchmarkId::new("target to server", name),
+            prepare,
+            |(answers, gateway, known), n| {
+                let make =
+                    |buf: &mut RingBuf| known.next().iter().for_each(|k| Gateway::answer(answers, buf, k));
+                gateway.play((TARGETS, SERVERS), n, make, |_| ())
+            },
+        );
         seen.push(("target to server", name, best));
     }
     group.finish();
@@ -100,16 +110,18 @@ fn established(c: &mut Criterion) -> Vec<(&'static str, &'static str, Option<f64
 /// is so again, untimed, after each 32 K of them.
 fn new_flows(c: &mut Criterion) {
     let mut group = c.benchmark_group("pipeline, new flows");
-    let (mut ready, mut strangers) = (None, (STRANGERS..).map(Flow));
-    measure(&mut group, BenchmarkId::new("table half full", "1 M"), |packets| {
-        let gateway = ready.get_or_insert_with(|| Gateway::with_established(1 << 20, 1 << 19).0);
+    let mut strangers = (STRANGERS..).map(Flow);
+    let prepare = || Gateway::with_established(1 << 20, 1 << 19).0;
+    measure(&mut group, BenchmarkId::new("table half full", "1 M"), prepare, |gateway, mut left| {
         let mut spent = Duration::ZERO;
-        let mut left = packets;
         while left > 0 {
-            let count = left.min(NEW_FLOWS);
-            let syn = |buf: &mut RingBuf| strangers.next().into_iter().for_each(|f| f.from_client(buf, SYN));
+            let room = (1 << 19) + NEW_FLOWS - gateway.flows() as usize;
+            let count = left.min(room);
+            let syn = |buf: &mut RingBuf| strangers.next().iter().for_each(|flow| flow.from_client(buf, SYN));
             spent += gateway.play((CLIENTS, TARGETS), count, syn, |_| ());
-            gateway.end_half_open(1 << 19);
+            if count == room {
+                gateway.end_half_open(1 << 19);
+            }
             left -= count;
         }
         spent
@@ -124,16 +136,16 @@ fn syn_flood(c: &mut Criterion) {
         ("full of established flows: no state", 1 << 20),
         ("half of it half-open: the oldest leaves", 1 << 19),
     ] {
-        let (mut ready, mut strangers) = (None, (STRANGERS..).map(Flow));
-        measure(&mut group, BenchmarkId::new(name, "1 M"), |packets| {
-            let mut syn =
-                |buf: &mut RingBuf| strangers.next().into_iter().for_each(|f| f.from_client(buf, SYN));
-            let gateway = ready.get_or_insert_with(|| {
-                let (mut gateway, _) = Gateway::with_established(1 << 20, established);
-                gateway.play((CLIENTS, TARGETS), (1 << 20) - established as usize, &mut syn, |_| ());
-                gateway
-            });
-            let spent = gateway.play((CLIENTS, TARGETS), packets, &mut syn, |_| ());
+        let mut strangers = (STRANGERS..).map(Flow);
+        let mut flood = move |gateway: &mut Gateway, packets| {
+            let syn = |buf: &mut RingBuf| strangers.next().iter().for_each(|flow| flow.from_client(buf, SYN));
+            gateway.play((CLIENTS, TARGETS), packets, syn, |_| ())
+        };
+        let prepare = || Gateway::with_established(1 << 20, established).0;
+        measure(&mut group, BenchmarkId::new(name, "1 M"), prepare, |gateway, packets| {
+            let room = (1 << 20) - gateway.flows() as usize;
+            flood(gateway, room);
+            let spent = flood(gateway, packets);
             assert_eq!(gateway.flows(), 1 << 20);
             spent
         });
