@@ -79,7 +79,8 @@ fn established(c: &mut Criterion) -> Vec<(&'static str, &'static str, Option<f64
             BenchmarkId::new("client to target", name),
             prepare,
             |(gateway, known), n| {
-                let make = |buf: &mut RingBuf| known.next().iter().for_each(|k| k.flow.from_client(buf, ACK));
+                let make =
+                    |buf: &mut RingBuf| known.next().iter().for_each(|k| k.flow.client_segment(buf, ACK));
                 gateway.play((CLIENTS, TARGETS), n, make, |_| ())
             },
         );
@@ -117,7 +118,8 @@ fn new_flows(c: &mut Criterion) {
         while left > 0 {
             let room = (1 << 19) + NEW_FLOWS - gateway.flows() as usize;
             let count = left.min(room);
-            let syn = |buf: &mut RingBuf| strangers.next().iter().for_each(|flow| flow.from_client(buf, SYN));
+            let syn =
+                |buf: &mut RingBuf| strangers.next().iter().for_each(|flow| flow.client_segment(buf, SYN));
             spent += gateway.play((CLIENTS, TARGETS), count, syn, |_| ());
             if count == room {
                 gateway.end_half_open(1 << 19);
@@ -138,7 +140,8 @@ fn syn_flood(c: &mut Criterion) {
     ] {
         let mut strangers = (STRANGERS..).map(Flow);
         let mut flood = move |gateway: &mut Gateway, packets| {
-            let syn = |buf: &mut RingBuf| strangers.next().iter().for_each(|flow| flow.from_client(buf, SYN));
+            let syn =
+                |buf: &mut RingBuf| strangers.next().iter().for_each(|flow| flow.client_segment(buf, SYN));
             gateway.play((CLIENTS, TARGETS), packets, syn, |_| ())
         };
         let prepare = || Gateway::with_established(1 << 20, established).0;

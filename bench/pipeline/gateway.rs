@@ -72,7 +72,7 @@ pub struct Flow(pub u64);
 
 impl Flow {
     /// A segment of its client, as it arrives at the wire.
-    pub fn from_client(self, buf: &mut RingBuf, flags: u8) {
+    pub fn client_segment(self, buf: &mut RingBuf, flags: u8) {
         let frame = buf.renew(FRAME_LEN);
         let (link, ip) = frame.split_at_mut(ethernet::HEADER_LEN);
         link.copy_from_slice(&[2, 0, 0, 0, 0, 0x5e, 2, 0, 0, 0, 0, 0xc1, 8, 0]);
@@ -159,14 +159,14 @@ impl Gateway {
         gateway.play(
             (CLIENTS, TARGETS),
             flows as usize,
-            |buf| opened.next().into_iter().for_each(|flow| flow.from_client(buf, SYN)),
+            |buf| opened.next().into_iter().for_each(|flow| flow.client_segment(buf, SYN)),
             |frame| known.push(noted(Flow(known.len() as u64), frame)),
         );
         let mut went_on = numbers();
         gateway.play(
             (CLIENTS, TARGETS),
             flows as usize,
-            |buf| went_on.next().into_iter().for_each(|flow| flow.from_client(buf, ACK)),
+            |buf| went_on.next().into_iter().for_each(|flow| flow.client_segment(buf, ACK)),
             |_| (),
         );
         assert_eq!(gateway.flows(), flows);
