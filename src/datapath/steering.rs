@@ -65,6 +65,8 @@ pub fn any_source_port(flow_hash: u64) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::cast_possible_truncation, reason = "test tables are small")]
+
     use std::collections::HashSet;
     use std::net::Ipv4Addr;
 

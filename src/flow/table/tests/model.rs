@@ -1,6 +1,8 @@
 //! Random calls against a model made of a hash map and three queues. Tables are so small that they are
 //! full, evict and wrap cookie generations all the time.
 
+#![expect(clippy::cast_possible_truncation, reason = "the model is small")]
+
 use std::collections::{HashMap, VecDeque};
 
 use proptest::prelude::*;
