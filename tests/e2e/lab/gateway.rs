@@ -36,6 +36,12 @@ pub struct Attributes<'a> {
     pub listener: &'a [(&'a str, &'a str)],
 }
 
+/// How many workers the gateways of this run have: the environment variable `FLOWGATE_TEST_WORKERS`, or
+/// one.
+fn workers() -> usize {
+    std::env::var("FLOWGATE_TEST_WORKERS").ok().map_or(1, |workers| workers.parse().expect("a number"))
+}
+
 impl Lab {
     /// A laboratory with `appliances` reflectors, all of them healthy, and a gateway that serves
     /// them.
@@ -74,9 +80,12 @@ impl Lab {
     pub fn node_toml(&self) -> String {
         let folder = self.folder.path().display();
         let prefix = self.router.name();
+        let workers = workers();
         let device = |n: u8, interface: &str| {
-            format!("net_af_packet{n},iface={interface},framecnt=4096,blocksz=65536,framesz=2048")
+            let ring = "framecnt=4096,blocksz=65536,framesz=2048";
+            format!("net_af_packet{n},iface={interface},qpairs={workers},{ring}")
         };
+        let cores: Vec<usize> = (0..workers).collect();
         let (left, right, under) = (device(0, LEFT), device(1, RIGHT), device(2, UNDER));
         let mut toml = format!(
             r#"
@@ -91,7 +100,7 @@ hugepages = "never"
 file_prefix = "{prefix}"
 
 [workers]
-cores = [0]
+cores = {cores:?}
 control_cores = [0, 1]
 flows = 16384
 idle = "sleep"

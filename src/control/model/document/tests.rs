@@ -181,7 +181,13 @@ fn o3_targets_that_cannot_be_are_refused() {
             path,
             "The address '255.255.255.255' is the broadcast address and cannot be a target",
         ),
-        (at, json!({ "address": "2001:db8::1" }), ValidationError, path, "invalid IPv4 address syntax"),
+        (
+            at,
+            json!({ "address": "2001:db8::1" }),
+            ValidationError,
+            path,
+            "'2001:db8::1' must be an IPv4 address such as 192.0.2.1",
+        ),
         (
             "/target_groups/0/targets/-",
             json!({ "address": "10.0.0.9", "weight": 0 }),
