@@ -14,12 +14,13 @@ use super::name::{Name, Zone};
 use super::objects::{Registration, State, Target, TargetGroup, Weight};
 use super::registry::{self, ObjectKind, Value};
 use super::settings::{self, Stickiness};
+use crate::datapath::counters;
 
 /// The most targets, registered and draining, that a group holds. O-3 asks for 1,000.
 pub const MAX_TARGETS_PER_GROUP: usize = 4096;
-/// The most targets that all groups hold together: half of the slots that `TargetId` can name, so
-/// that targets whose last flows outlive their registration have slots too (T-4).
-pub const MAX_TARGETS: usize = 32_768;
+/// The most targets that all groups hold together: half of the slots that a node has, so that targets
+/// whose last flows outlive their registration have slots too (T-4).
+pub const MAX_TARGETS: usize = counters::MAX_TARGETS / 2;
 
 /// One change. Objects are named by name or ARN.
 #[derive(Clone, Debug, PartialEq, Eq)]
