@@ -146,7 +146,13 @@ fn inside() {
     assert_eq!(pool.in_use(), 0);
 
     // The peer goes down: the device believes in its link, the kernel does not.
+    // The kernel tells the other end of a veth a moment later.
     ip("link set fg1 down");
+    let deadline = Instant::now() + PATIENCE;
+    while port.link().expect("readable").up {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for the carrier to go");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let error = port.wait_until_up(Duration::from_millis(100)).expect_err("no carrier");
     assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
     ip("link set fg1 up");
