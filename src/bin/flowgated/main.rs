@@ -16,7 +16,7 @@ use tracing_subscriber::EnvFilter;
 /// Flowgate, a Gateway Load Balancer for bare metal: spreads flows over appliances behind GENEVE and
 /// ends the flows of a dead appliance with a TCP reset.
 #[derive(Debug, Parser)]
-#[command(version = env!("FLOWGATE_VERSION"), after_help = "Documentation: docs/configuration.md. The command line \
+#[command(name = "flowgated", version = env!("FLOWGATE_VERSION"), after_help = "Documentation: docs/configuration.md. The command line \
     for a running daemon is `flowgate`.")]
 struct Arguments {
     /// The node's configuration, a TOML file.
