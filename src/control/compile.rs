@@ -16,7 +16,7 @@ use super::slots::{Slot, Slots};
 use crate::balance::Builder;
 use crate::datapath::counters::MAX_GATEWAYS;
 use crate::datapath::forwarding::{
-    self, Condition, Endpoint, Failover, Forwarding, Gateway, Policy, PortRole, Underlay, UnknownFlow,
+    self, Condition, Endpoint, Forwarding, Gateway, Policy, PortRole, Underlay,
 };
 use crate::flow::{HashSeed, Timers, Tuple};
 use crate::id::GatewayId;
@@ -178,17 +178,11 @@ impl Compiler {
                     model::Stickiness::ThreeTuple => Tuple::Three,
                     model::Stickiness::TwoTuple => Tuple::Two,
                 },
-                failover: match settings.failover {
-                    model::Failover::NoRebalance => Failover::NoRebalance,
-                    model::Failover::Rebalance => Failover::Rebalance,
-                },
+                failover: settings.failover,
                 reset_on_unhealthy: settings.reset_on_unhealthy,
                 reset_on_deregistration: settings.reset_on_deregistration,
                 reset_on_idle: listener.reset_on_idle_timeout,
-                unknown_flow: match listener.unknown_flow {
-                    model::UnknownFlow::Drop => UnknownFlow::Drop,
-                    model::UnknownFlow::Reset => UnknownFlow::Reset,
-                },
+                unknown_flow: listener.unknown_flow,
                 syn_reselect: listener.syn_reselect,
             },
             map: builder.map(),

@@ -28,8 +28,6 @@ pub struct WorkerLink {
     pub core: u16,
     /// Flows that its table holds at most.
     pub capacity: u32,
-    /// What its table lies in, for people.
-    pub pages: &'static str,
     /// Its counters.
     pub counters: Arc<WorkerCounters>,
     to: Producer<ToWorker>,
@@ -44,7 +42,7 @@ impl WorkerLink {
     pub fn new(
         id: WorkerId,
         core: u16,
-        (capacity, pages): (u32, &'static str),
+        capacity: u32,
         counters: Arc<WorkerCounters>,
         to: Producer<ToWorker>,
         from: Consumer<FromWorker>,
@@ -53,7 +51,6 @@ impl WorkerLink {
             id,
             core,
             capacity,
-            pages,
             counters,
             to,
             from,

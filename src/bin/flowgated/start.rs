@@ -181,9 +181,15 @@ fn build_workers(
         let (to_worker, inbox) = rtrb::RingBuffer::new(TO_WORKER_RING);
         let (events, from_worker) = rtrb::RingBuffer::new(FROM_WORKER_RING);
         let counters = Arc::new(WorkerCounters::default());
-        let size = (table.capacity(), pages_name(table.pages()));
-        tracing::info!(worker = id.0, core, flows = size.0, memory = size.1, "flow table");
-        links.push(WorkerLink::new(id, *core, size, Arc::clone(&counters), to_worker, from_worker));
+        let capacity = table.capacity();
+        tracing::info!(
+            worker = id.0,
+            core,
+            flows = capacity,
+            memory = pages_name(table.pages()),
+            "flow table"
+        );
+        links.push(WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker));
         workers.push(Worker::new(WorkerParts {
             id,
             workers: count,

@@ -67,7 +67,7 @@ impl Bench {
         let (to, inbox) = rtrb::RingBuffer::new(64);
         let (_, from) = rtrb::RingBuffer::new(64);
         let counters = Arc::new(WorkerCounters::default());
-        let link = WorkerLink::new(WorkerId(0), 1, (1024, "memory"), Arc::clone(&counters), to, from);
+        let link = WorkerLink::new(WorkerId(0), 1, 1024, Arc::clone(&counters), to, from);
         let node = NodeFacts {
             scope: NodeScope::default(),
             ports: Vec::new(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::attributes::AttributeSet;
 use super::health_check::{HealthCheck, HealthCheckSettings};
 use super::registry as attribute;
+pub use crate::datapath::forwarding::{Failover, UnknownFlow};
 
 /// What a target is chosen by (F-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,24 +18,6 @@ pub enum Stickiness {
     ThreeTuple,
     /// Addresses alone.
     TwoTuple,
-}
-
-/// What becomes of flows whose target failed or left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failover {
-    /// They stay.
-    NoRebalance,
-    /// They move to a healthy target with their next packet.
-    Rebalance,
-}
-
-/// What a TCP packet without SYN that belongs to no flow meets (F-8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownFlow {
-    /// It is dropped and counted.
-    Drop,
-    /// It is answered with a reset.
-    Reset,
 }
 
 /// A target group's settings.
