@@ -55,6 +55,15 @@ impl PacketBuf for RingBuf {
         self.end = self.end.min(self.start + len);
     }
 
+    fn another(&self) -> Option<RingBuf> {
+        Some(RingBuf::new())
+    }
+
+    fn append(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.end = self.end.checked_add(len).filter(|&end| end <= SIZE)?;
+        Some(self.bytes_mut())
+    }
+
     fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: SSE is part of x86-64, and a prefetch does not fault at any address.
@@ -84,5 +93,9 @@ impl PortQueue for RingPort {
         let count = burst.len();
         self.sent.extend(burst.drain(..));
         count
+    }
+
+    fn allocate(&mut self) -> Option<RingBuf> {
+        Some(RingBuf::new())
     }
 }

@@ -184,6 +184,10 @@ impl Compiler {
                 reset_on_idle: listener.reset_on_idle_timeout,
                 unknown_flow: listener.unknown_flow,
                 syn_reselect: listener.syn_reselect,
+                both_ends: settings.reset_both_ends,
+                proactive: settings.reset_proactive,
+                guards: settings.reset_guards,
+                mss_clamp: listener.mss_clamp,
             },
             map: builder.map(),
         }

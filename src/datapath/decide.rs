@@ -125,7 +125,8 @@ pub fn decide(packet: &Facts, flow: Option<&FlowFacts>, around: &Surroundings<'_
 #[inline]
 fn without_flow(packet: &Facts, around: &Surroundings<'_>) -> Verdict {
     let policy = around.policy;
-    if !packet.tcp || packet.opens() || around.overflowed {
+    let adopted = policy.unknown_flow == UnknownFlow::Adopt && !packet.resets();
+    if !packet.tcp || packet.opens() || adopted || around.overflowed {
         Verdict::New
     } else if packet.resets() {
         Verdict::Drop(DropReason::UnknownFlow)

@@ -125,6 +125,14 @@ pub struct Policy {
     pub unknown_flow: UnknownFlow,
     /// F-14: a SYN on a flow whose target is out starts a new flow.
     pub syn_reselect: bool,
+    /// after one side was reset, the other side's next packet is reset too.
+    pub both_ends: bool,
+    /// both ends of silent flows are told as well.
+    pub proactive: bool,
+    /// what holds resets back.
+    pub guards: ResetGuards,
+    /// M-3: the MSS of SYNs is lowered to what fits the target side.
+    pub mss_clamp: bool,
 }
 
 impl Default for Policy {
@@ -138,8 +146,23 @@ impl Default for Policy {
             reset_on_idle: false,
             unknown_flow: UnknownFlow::Drop,
             syn_reselect: true,
+            both_ends: false,
+            proactive: false,
+            guards: ResetGuards::default(),
+            mss_clamp: false,
         }
     }
+}
+
+/// guards against a false positive. All zero: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResetGuards {
+    /// An unhealthy target must have been so for so many milliseconds.
+    pub hold_ms: u32,
+    /// So many of a hundred targets must be healthy.
+    pub min_healthy_percent: u32,
+    /// So many resets may be sent in a second, over all workers; 0: any number.
+    pub max_per_second: u32,
 }
 
 /// What becomes of the flows of a target that failed.
@@ -156,6 +179,8 @@ pub enum Failover {
 pub enum UnknownFlow {
     /// Dropped, unless A-6 is on.
     Drop,
+    /// Taken as a new flow.
+    Adopt,
     /// Answered with a reset.
     Reset,
 }

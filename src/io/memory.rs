@@ -45,6 +45,15 @@ impl PacketBuf for MemoryBuf {
     fn truncate(&mut self, len: usize) {
         self.storage.truncate(self.start + len);
     }
+
+    fn another(&self) -> Option<MemoryBuf> {
+        Some(MemoryBuf::new(&[]))
+    }
+
+    fn append(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.storage.resize(self.storage.len() + len, 0);
+        Some(self.bytes_mut())
+    }
 }
 
 /// A port of memory.
@@ -75,5 +84,9 @@ impl PortQueue for MemoryPort {
         }
         self.sent.extend(burst.drain(..taken));
         taken
+    }
+
+    fn allocate(&mut self) -> Option<MemoryBuf> {
+        Some(MemoryBuf::new(&[]))
     }
 }

@@ -40,6 +40,14 @@ pub trait PacketBuf: Sized + Send {
     /// Cuts the frame to `len` bytes. Longer than it is: nothing happens.
     fn truncate(&mut self, len: usize);
 
+    /// An empty packet with full headroom from where this one's memory came from: for fragments of it.
+    /// `None` if there is none to be had now.
+    fn another(&self) -> Option<Self>;
+
+    /// Grows the frame by `len` bytes at its end, contents undefined, and returns the whole frame.
+    /// `None`, and nothing changed, if there is not that much room.
+    fn append(&mut self, len: usize) -> Option<&mut [u8]>;
+
     /// Whether all of the frame is in `bytes()` (a chained mbuf's is not).
     fn is_contiguous(&self) -> bool {
         true
@@ -60,6 +68,10 @@ pub trait PortQueue {
     /// Sends from the front of `burst` as many as the device takes now and returns how many that
     /// were; the rest stay in `burst`, in order. Never waits.
     fn transmit(&mut self, burst: &mut Burst<Self::Buf>) -> usize;
+
+    /// An empty packet with full headroom, for a frame that no arriving packet becomes. `None` if there
+    /// is none to be had now.
+    fn allocate(&mut self) -> Option<Self::Buf>;
 
     /// Drops every packet of `burst`, all at once where that is cheaper than one by one.
     fn discard(&mut self, burst: &mut Burst<Self::Buf>) {

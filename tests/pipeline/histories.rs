@@ -348,6 +348,7 @@ impl Both<'_> {
             reset_on_idle: attributes.reset_idle,
             unknown_flow: if attributes.reset_unknown { UnknownFlow::Reset } else { UnknownFlow::Drop },
             syn_reselect: attributes.syn_reselect,
+            ..Policy::default()
         };
         self.bench.publish();
     }

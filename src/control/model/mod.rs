@@ -35,7 +35,8 @@ pub use objects::{
 };
 pub use registry::{Attribute, ObjectKind};
 pub use settings::{
-    Failover, ListenerSettings, LoadBalancerSettings, Stickiness, TargetGroupSettings, UnknownFlow,
+    Failover, ListenerSettings, LoadBalancerSettings, ResetGuards, Stickiness, TargetGroupSettings,
+    UnknownFlow,
 };
 
 /// The UDP port of every target group (O-2).

@@ -124,6 +124,18 @@ registry! {
         "The health check's interval in milliseconds, instead of its seconds; 0 leaves it to the seconds. Thresholds of 1 are allowed while it is set.";
     CHECK_TIMEOUT_MS = TargetGroup "flowgate.health_check.timeout_ms", Number(0), Values::NumberOrUnset { min: 10, max: 120_000 }, "H-2",
         "The health check's timeout in milliseconds, instead of its seconds; 0 leaves it to the seconds. Thresholds of 1 are allowed while it is set.";
+    RESET_BOTH_ENDS = TargetGroup "flowgate.reset.both_ends", Flag(false), Values::Flag, "R-9",
+        "After one side of a flow was reset, the other side's next packet is reset too, once, within the idle timeout.";
+    RESET_PROACTIVE = TargetGroup "flowgate.reset.proactive", Flag(false), Values::Flag, "R-10",
+        "When a target's flows are to be reset (`send_tcp_reset.*`), also tells both ends of silent flows, without waiting for a packet.";
+    RESET_HOLD_MS = TargetGroup "flowgate.reset.hold_ms", Number(0), Values::Number { min: 0, max: 3_600_000 }, "R-11",
+        "How long a target must have been unhealthy before its flows are reset, in milliseconds.";
+    RESET_MIN_HEALTHY_PERCENT = TargetGroup "flowgate.reset.min_healthy_percent", Number(0), Values::Number { min: 0, max: 100 }, "R-11",
+        "While fewer than this share of the targets in scope are healthy, no flow of an unhealthy target is reset; 0 for no such guard.";
+    RESET_MAX_PER_SECOND = TargetGroup "flowgate.reset.max_per_second", Number(0), Values::Number { min: 0, max: 10_000_000 }, "R-11",
+        "Resets sent in a second at most, over all workers; 0 for no limit.";
+    INBAND_SILENCE_MS = TargetGroup "flowgate.inband.silence_ms", Number(0), Values::NumberOrUnset { min: 50, max: 60_000 }, "R-12",
+        "A target that is sent traffic and returns none for so long is checked at once, out of turn; 0 for no such check.";
 
     TCP_IDLE_TIMEOUT = Listener "tcp.idle_timeout.seconds", Number(350), Values::Number { min: 60, max: 6000 }, "A-7",
         "How long an established TCP flow may be silent, in seconds. With stickiness it is 350 and cannot be changed.";
@@ -131,14 +143,16 @@ registry! {
         "Answers a TCP packet without SYN that belongs to an expired flow, or to none, with a reset.";
     UDP_IDLE_TIMEOUT = Listener "udp.idle_timeout.seconds", Number(120), Values::Number { min: 1, max: 6000 }, "A-10",
         "How long a flow of UDP, or of any protocol other than TCP, may be silent, in seconds. AWS has 120 and no key for it.";
-    UNKNOWN_FLOW = Listener "flowgate.tcp.unknown_flow", Choice("drop"), Values::Choice(&["drop", "reset"]), "F-8",
-        "What a TCP packet without SYN that belongs to no flow meets. `send_tcp_reset.on_idle_timeout.enabled` resets it too.";
+    UNKNOWN_FLOW = Listener "flowgate.tcp.unknown_flow", Choice("drop"), Values::Choice(&["drop", "adopt", "reset"]), "F-8",
+        "What a TCP packet without SYN that belongs to no flow meets. `adopt` takes it as a new flow, for a restart or a change of routes; of what is left `send_tcp_reset.on_idle_timeout.enabled` resets all.";
     SYN_RESELECT = Listener "flowgate.tcp.syn_reselect", Flag(true), Values::Flag, "F-14",
         "A SYN on a live flow whose target is unhealthy or deregistered starts a new flow on a healthy target.";
     CLOSED_TIMEOUT = Listener "flowgate.tcp.closed_timeout_seconds", Number(10), Values::Number { min: 1, max: 6000 }, "F-9",
         "How long a TCP flow that was closed by both sides, or by a reset, is kept, in seconds.";
     HALF_OPEN_TIMEOUT = Listener "flowgate.tcp.half_open_timeout_seconds", Number(60), Values::Number { min: 1, max: 6000 }, "F-9",
         "How long a TCP flow of which only SYNs were seen, from one side, may be silent, in seconds.";
+    MSS_CLAMP = Listener "flowgate.tcp.mss_clamp", Flag(false), Values::Flag, "M-3",
+        "Lowers the MSS of SYNs, in both directions, to what fits the target side with its encapsulation.";
 
     CROSS_ZONE = LoadBalancer "load_balancing.cross_zone.enabled", Flag(false), Values::Flag, "A-8",
         "Gives new flows to the targets of every zone instead of the node's own.";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::attributes::AttributeSet;
 use super::health_check::{HealthCheck, HealthCheckSettings};
 use super::registry as attribute;
-pub use crate::datapath::forwarding::{Failover, UnknownFlow};
+pub use crate::datapath::forwarding::{Failover, ResetGuards, UnknownFlow};
 
 /// What a target is chosen by (F-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,15 @@ pub struct TargetGroupSettings {
     pub reset_on_unhealthy: bool,
     /// R-2 is on. Never with stickiness or `Rebalance`.
     pub reset_on_deregistration: bool,
+    /// R-9 is on.
+    pub reset_both_ends: bool,
+    /// R-10 is on.
+    pub reset_proactive: bool,
+    /// what holds resets back.
+    pub reset_guards: ResetGuards,
+    /// how long a target may return nothing of what it is sent before it is checked out of turn;
+    /// `None` if it is not watched.
+    pub inband_silence: Option<Duration>,
     /// How targets are checked (H-1, H-2).
     pub health_check: HealthCheckSettings,
 }
@@ -49,6 +58,8 @@ pub struct ListenerSettings {
     pub unknown_flow: UnknownFlow,
     /// F-14 is on.
     pub syn_reselect: bool,
+    /// M-3 is on.
+    pub mss_clamp: bool,
     /// How long a closed TCP flow is kept (F-9).
     pub tcp_closed_timeout: Duration,
     /// Idle timeout of half-open TCP flows (F-9).
@@ -81,6 +92,17 @@ impl TargetGroupSettings {
             failover,
             reset_on_unhealthy: may_reset && attributes.flag(&attribute::RESET_ON_UNHEALTHY),
             reset_on_deregistration: may_reset && attributes.flag(&attribute::RESET_ON_DEREGISTRATION),
+            reset_both_ends: attributes.flag(&attribute::RESET_BOTH_ENDS),
+            reset_proactive: attributes.flag(&attribute::RESET_PROACTIVE),
+            reset_guards: ResetGuards {
+                hold_ms: small(attributes, &attribute::RESET_HOLD_MS),
+                min_healthy_percent: small(attributes, &attribute::RESET_MIN_HEALTHY_PERCENT),
+                max_per_second: small(attributes, &attribute::RESET_MAX_PER_SECOND),
+            },
+            inband_silence: match attributes.number(&attribute::INBAND_SILENCE_MS) {
+                0 => None,
+                ms => Some(Duration::from_millis(ms)),
+            },
             health_check: health_check.settings(attributes),
         }
     }
@@ -97,10 +119,12 @@ impl ListenerSettings {
             tcp_idle_timeout,
             reset_on_idle_timeout: attributes.flag(&attribute::RESET_ON_IDLE_TIMEOUT),
             unknown_flow: match attributes.word(&attribute::UNKNOWN_FLOW) {
+                "adopt" => UnknownFlow::Adopt,
                 "reset" => UnknownFlow::Reset,
                 _ => UnknownFlow::Drop,
             },
             syn_reselect: attributes.flag(&attribute::SYN_RESELECT),
+            mss_clamp: attributes.flag(&attribute::MSS_CLAMP),
             tcp_closed_timeout: seconds(attributes, &attribute::CLOSED_TIMEOUT),
             tcp_half_open_timeout: seconds(attributes, &attribute::HALF_OPEN_TIMEOUT),
             udp_idle_timeout: seconds(attributes, &attribute::UDP_IDLE_TIMEOUT),
@@ -111,7 +135,11 @@ impl ListenerSettings {
     /// A-6 or by F-8.
     #[must_use]
     pub fn resets_unknown_flows(&self) -> bool {
-        self.reset_on_idle_timeout || self.unknown_flow == UnknownFlow::Reset
+        match self.unknown_flow {
+            UnknownFlow::Adopt => false,
+            UnknownFlow::Drop => self.reset_on_idle_timeout,
+            UnknownFlow::Reset => true,
+        }
     }
 }
 
@@ -135,6 +163,11 @@ pub(super) fn stickiness(target_group: &AttributeSet) -> Stickiness {
         "source_ip_dest_ip" => Stickiness::TwoTuple,
         _ => Stickiness::ThreeTuple,
     }
+}
+
+/// A number of an attribute whose range fits 32 bits.
+fn small(attributes: &AttributeSet, attribute: &'static attribute::Attribute) -> u32 {
+    u32::try_from(attributes.number(attribute)).unwrap_or(u32::MAX)
 }
 
 fn seconds(attributes: &AttributeSet, attribute: &'static attribute::Attribute) -> Duration {
@@ -167,7 +200,11 @@ mod tests {
         assert_eq!(group.stickiness, Stickiness::FiveTuple);
         assert_eq!(group.failover, Failover::NoRebalance);
         assert!(!group.reset_on_unhealthy && !group.reset_on_deregistration);
+        assert!(!group.reset_both_ends && !group.reset_proactive);
+        assert_eq!(group.reset_guards, ResetGuards::default());
+        assert_eq!(group.inband_silence, None);
         let listener = listener(&[], &[]);
+        assert!(!listener.mss_clamp);
         assert_eq!(listener.tcp_idle_timeout, Duration::from_secs(350));
         assert_eq!(listener.udp_idle_timeout, Duration::from_secs(120));
         assert_eq!(listener.tcp_closed_timeout, Duration::from_secs(10));
@@ -187,6 +224,18 @@ mod tests {
         assert_eq!(set_group.deregistration_delay, Duration::ZERO);
         assert!(set_group.reset_on_unhealthy && !set_group.reset_on_deregistration);
         assert!(group(&[("send_tcp_reset.on_deregistration.enabled", "true")]).reset_on_deregistration);
+        assert!(group(&[("flowgate.reset.both_ends", "true")]).reset_both_ends);
+        assert!(group(&[("flowgate.reset.proactive", "true")]).reset_proactive);
+        let guarded = group(&[
+            ("flowgate.reset.hold_ms", "65"),
+            ("flowgate.reset.min_healthy_percent", "66"),
+            ("flowgate.reset.max_per_second", "67"),
+            ("flowgate.inband.silence_ms", "68"),
+        ]);
+        let guards = ResetGuards { hold_ms: 65, min_healthy_percent: 66, max_per_second: 67 };
+        assert_eq!(guarded.reset_guards, guards);
+        assert_eq!(guarded.inband_silence, Some(Duration::from_millis(68)));
+        assert!(listener(&[("flowgate.tcp.mss_clamp", "true")], &[]).mss_clamp);
         let set_listener = listener(
             &[
                 ("tcp.idle_timeout.seconds", "61"),
@@ -249,6 +298,9 @@ mod tests {
         let unknown_alone = listener(&[("flowgate.tcp.unknown_flow", "reset")], &[]);
         assert!(unknown_alone.resets_unknown_flows());
         assert!(!unknown_alone.reset_on_idle_timeout, "an expired flow is not an unknown one");
+        let adopting =
+            [("flowgate.tcp.unknown_flow", "adopt"), ("send_tcp_reset.on_idle_timeout.enabled", "true")];
+        assert!(!listener(&adopting, &[]).resets_unknown_flows(), "what is adopted is not reset");
     }
 
     #[test]

@@ -212,6 +212,11 @@ fn a_packet_of_no_flow() {
     assert_eq!(verdict(data(), None, resets(), true), Verdict::Drop(DropReason::UnknownFlow));
     assert_eq!(verdict(data(), None, reset_on_idle(), true), Verdict::Reset(NoFlow));
     assert_eq!(verdict(data(), None, unknown_reset, true), Verdict::Reset(NoFlow));
+    for policy in [defaults(), reset_on_idle()] {
+        let adopting = Policy { unknown_flow: UnknownFlow::Adopt, ..policy };
+        assert_eq!(verdict(data(), None, adopting, true), Verdict::New);
+        assert_eq!(verdict(rst(), None, adopting, true), Verdict::Drop(DropReason::UnknownFlow));
+    }
 }
 
 // F-12
@@ -317,6 +322,7 @@ fn questions() -> impl Iterator<Item = (Facts, Option<FlowFacts>, Policy, bool)>
                     reset_on_idle: bits & 8 != 0,
                     unknown_flow: UnknownFlow::Drop,
                     syn_reselect: bits & 16 != 0,
+                    ..defaults()
                 };
                 (packet, fits.then_some(flow), policy, bits & 32 != 0)
             })

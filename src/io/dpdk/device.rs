@@ -77,6 +77,11 @@ impl Device {
         self.pools.len()
     }
 
+    /// What a queue receives into.
+    pub fn pool(&self, queue: QueueId) -> Option<&Mempool> {
+        self.pools.get(usize::from(queue.0))
+    }
+
     /// Takes a queue pair for a worker; `false` if there is none of that number or it is taken.
     pub fn claim_queue(&self, queue: QueueId) -> bool {
         self.claimed.get(queue.index()).is_some_and(|claimed| !claimed.swap(true, Ordering::AcqRel))

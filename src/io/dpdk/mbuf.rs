@@ -53,20 +53,6 @@ impl Mbuf {
         raw.ol_flags |= dpdk_sys::SHIM_MBUF_RX_RSS_HASH;
     }
 
-    /// Grows the frame by `len` bytes at its end, contents undefined, and returns the whole frame.
-    /// `None`, and nothing changed, if there is not that much room or the packet is chained.
-    pub fn append(&mut self, len: usize) -> Option<&mut [u8]> {
-        let len = u16::try_from(len).ok()?;
-        let raw = self.raw_mut();
-        let room = raw.buf_len.checked_sub(raw.data_off)?.checked_sub(raw.data_len)?;
-        if raw.nb_segs != 1 || len > room {
-            return None;
-        }
-        raw.data_len += len;
-        raw.pkt_len += u32::from(len);
-        Some(self.bytes_mut())
-    }
-
     /// Gives a burst's packets back to their pools, with one C call for all.
     pub fn free_burst(burst: &mut Burst<Mbuf>) {
         #[expect(clippy::cast_possible_truncation, reason = "a burst is 32")]
@@ -155,6 +141,26 @@ impl PacketBuf for Mbuf {
             // SAFETY: ours; the segments cut off belong to it alone.
             unsafe { dpdk_sys::shim_pktmbuf_truncate(self.0.as_ptr(), len) };
         }
+    }
+
+    fn another(&self) -> Option<Mbuf> {
+        let mut packet = std::ptr::null_mut();
+        // SAFETY: the pool that a packet is from stays while the packet is out; any thread may take from
+        // it. The call fills one pointer if it returns 0.
+        let taken = unsafe { dpdk_sys::shim_pktmbuf_alloc_bulk(self.raw().pool, &raw mut packet, 1) };
+        NonNull::new(packet).filter(|_| taken == 0).map(Mbuf)
+    }
+
+    fn append(&mut self, len: usize) -> Option<&mut [u8]> {
+        let len = u16::try_from(len).ok()?;
+        let raw = self.raw_mut();
+        let room = raw.buf_len.checked_sub(raw.data_off)?.checked_sub(raw.data_len)?;
+        if raw.nb_segs != 1 || len > room {
+            return None;
+        }
+        raw.data_len += len;
+        raw.pkt_len += u32::from(len);
+        Some(self.bytes_mut())
     }
 
     #[inline]

@@ -76,6 +76,10 @@ impl PortQueue for Queue {
         }
     }
 
+    fn allocate(&mut self) -> Option<Mbuf> {
+        self.device.pool(self.queue)?.allocate()
+    }
+
     #[inline]
     fn discard(&mut self, burst: &mut Burst<Mbuf>) {
         Mbuf::free_burst(burst);
