@@ -262,6 +262,12 @@ mod tests {
                 "send_tcp_reset.on_deregistration.enabled",
                 "flowgate.health_check.interval_ms",
                 "flowgate.health_check.timeout_ms",
+                "flowgate.reset.both_ends",
+                "flowgate.reset.proactive",
+                "flowgate.reset.hold_ms",
+                "flowgate.reset.min_healthy_percent",
+                "flowgate.reset.max_per_second",
+                "flowgate.inband.silence_ms",
             ]
         );
         assert!(described.contains(&("flowgate.health_check.interval_ms", "50".to_owned())));
