@@ -11,7 +11,7 @@
 //! address that is not ours) is never held against a target.
 //!
 //! It is made for a current-thread `tokio` runtime: a check task and `update` never run at once.
-//! A new kind of check (HTTPS) is a variant of the model's [`Probe`] and a file in [`check`].
+//! A new kind of check is a variant of the model's [`Probe`] and a file in [`check`].
 //!
 //! [`Probe`]: super::model::Probe
 #![forbid(unsafe_code)]

@@ -1,6 +1,8 @@
 //! How the targets of a group are checked (H-1, H-2): the settings as an operator gives them, and
 //! the view in milliseconds that the prober works from.
 
+mod change;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,6 +11,8 @@ use super::attributes::AttributeSet;
 use super::error::ModelError;
 use super::matcher::Matcher;
 use super::registry::{CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS};
+
+pub use change::HealthCheckChange;
 
 const THRESHOLD: RangeInclusive<u8> = 2..=10;
 /// With a check in milliseconds one result may decide (H-2).
@@ -43,6 +47,34 @@ pub enum Probe {
         /// The status codes that count as success.
         matcher: Matcher,
     },
+    /// The same inside TLS 1.2 or 1.3, whatever the certificate.
+    Https {
+        /// As over HTTP.
+        path: String,
+        /// As over HTTP.
+        matcher: Matcher,
+    },
+}
+
+impl Probe {
+    /// The protocol's name in requests and documents.
+    #[must_use]
+    pub fn protocol(&self) -> &'static str {
+        match self {
+            Probe::Tcp => "TCP",
+            Probe::Http { .. } => "HTTP",
+            Probe::Https { .. } => "HTTPS",
+        }
+    }
+
+    /// What is asked for and which codes count as success, where anything is asked at all.
+    #[must_use]
+    pub fn question(&self) -> Option<(&str, &Matcher)> {
+        match self {
+            Probe::Tcp => None,
+            Probe::Http { path, matcher } | Probe::Https { path, matcher } => Some((path, matcher)),
+        }
+    }
 }
 
 /// The port that checks go to.

@@ -27,7 +27,7 @@ pub use attributes::AttributeSet;
 pub use change::{Change, MAX_TARGETS, MAX_TARGETS_PER_GROUP, Outcome, TargetChange, TargetDescription};
 pub use document::objects_schema;
 pub use error::{ErrorCode, ModelError};
-pub use health_check::{HealthCheck, HealthCheckPort, HealthCheckSettings, Probe};
+pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckSettings, Probe};
 pub use matcher::Matcher;
 pub use name::{Name, ObjectId, Zone};
 pub use objects::{

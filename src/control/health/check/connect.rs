@@ -2,6 +2,7 @@
 //! apart by whose it is. What the target or the way to it did is the target's failure; what this
 //! node could not do for its own lack (sockets, ports, memory, the right) is `Elb.InternalError`.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -27,16 +28,24 @@ impl Deadline {
         Self { at: Instant::now() + timeout, timeout }
     }
 
+    /// `step`'s output, if it comes by the deadline.
+    pub(super) async fn within<T>(self, step: impl Future<Output = T>) -> Option<T> {
+        timeout_at(self.at, step).await.ok()
+    }
+
     /// `step`'s output, or that the check timed out with `missing` still missing.
     pub(super) async fn bound<T>(
         self,
         step: impl Future<Output = T>,
         missing: impl FnOnce() -> String,
     ) -> Result<T, StateReason> {
-        timeout_at(self.at, step).await.map_err(|_| {
-            let within = format!("{} within {} ms", missing(), self.timeout.as_millis());
-            StateReason::seen(ReasonCode::Timeout, within)
-        })
+        self.within(step).await.ok_or_else(|| self.passed(missing()))
+    }
+
+    /// That the check timed out with `missing` still missing.
+    pub(super) fn passed(self, missing: impl fmt::Display) -> StateReason {
+        let within = format!("{missing} within {} ms", self.timeout.as_millis());
+        StateReason::seen(ReasonCode::Timeout, within)
     }
 }
 

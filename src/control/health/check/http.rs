@@ -1,25 +1,31 @@
 //! The HTTP check (H-1): one `GET` over HTTP/1.1 on a new connection; the final answer's code
 //! decides. Only the head is read, at most [`MAX_HEAD`] bytes of it, and the connection is closed
 //! then, whatever follows. Interim answers (1xx) are read past, as RFC 9110 section 15.2 asks.
+//!
+//! The question, the reading of the answer and the verdict are the same over TLS; `https` calls
+//! them with its own stream.
 
 use std::fmt;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::connect::{Deadline, connect};
 use crate::control::health::state::{ReasonCode, StateReason};
 use crate::control::model::Matcher;
 
 /// The most bytes that are read of an answer before its head must have ended; interim answers count.
-const MAX_HEAD: usize = 16 * 1024;
+pub(super) const MAX_HEAD: usize = 16 * 1024;
 
 /// The most header fields. Servers allow about 100 in requests; answers have a dozen.
 const MAX_FIELDS: usize = 128;
 
-/// How much of an answer that is not HTTP is shown.
-const SHOWN: usize = 32;
+/// How much of an answer that is not what it should be is shown.
+pub(super) const SHOWN: usize = 32;
+
+/// The port that `Host` need not name over plain HTTP (RFC 9110, 4.2.1).
+const DEFAULT_PORT: u16 = 80;
 
 const USER_AGENT: &str = concat!("flowgate-health/", env!("CARGO_PKG_VERSION"));
 
@@ -31,22 +37,34 @@ pub(super) async fn check(
     matcher: &Matcher,
     deadline: Deadline,
 ) -> Result<(), StateReason> {
-    let stream = connect(target, source, deadline).await?;
-    let code = ask(stream, &request(target, path), deadline).await?;
+    let mut stream = connect(target, source, deadline).await?;
+    let code = ask(&mut stream, &request(target, DEFAULT_PORT, path), deadline).await?;
+    judge(code, matcher)
+}
+
+/// `Ok` if `matcher` has `code`.
+pub(super) fn judge(code: u16, matcher: &Matcher) -> Result<(), StateReason> {
     if matcher.matches(code) {
-        Ok(())
-    } else {
-        let seen = format!("[{code}], expected {matcher}");
-        Err(StateReason::seen(ReasonCode::ResponseCodeMismatch, seen))
+        return Ok(());
     }
+    let seen = format!("[{code}], expected {matcher}");
+    Err(StateReason::seen(ReasonCode::ResponseCodeMismatch, seen))
 }
 
 /// Sends `request` and reads the answer's code.
-async fn ask(mut stream: TcpStream, request: &str, deadline: Deadline) -> Result<u16, StateReason> {
+pub(super) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: &str,
+    deadline: Deadline,
+) -> Result<u16, StateReason> {
     // A target may answer without reading, and reset (H-3): a failed write is told only if no answer
     // is there. The request fits in a new socket's buffer, so the write waits for nobody.
-    let sent = deadline.bound(stream.write_all(request.as_bytes()), || "request not sent".to_owned()).await?;
-    final_code(&mut stream, deadline).await.map_err(|failure| match failure {
+    let sent = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await
+    };
+    let sent = deadline.bound(sent, || "request not sent".to_owned()).await?;
+    final_code(stream, deadline).await.map_err(|failure| match failure {
         ReadFailure::Reason(reason) => reason,
         ReadFailure::Broken { what, received } => {
             let request = sent.err().map(|error| format!("; request: {error}")).unwrap_or_default();
@@ -57,15 +75,15 @@ async fn ask(mut stream: TcpStream, request: &str, deadline: Deadline) -> Result
     })
 }
 
-/// RFC 9112 section 3. The port is left out of `Host` where it is the default one (RFC 9110, 7.2).
-fn request(target: SocketAddrV4, path: &str) -> String {
-    let host = if target.port() == 80 { target.ip().to_string() } else { target.to_string() };
+/// RFC 9112 section 3. The port is left out of `Host` where it is the scheme's own (RFC 9110, 7.2).
+pub(super) fn request(target: SocketAddrV4, default_port: u16, path: &str) -> String {
+    let host = if target.port() == default_port { target.ip().to_string() } else { target.to_string() };
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     )
 }
 
-fn failed(what: impl fmt::Display) -> StateReason {
+pub(super) fn failed(what: impl fmt::Display) -> StateReason {
     StateReason::seen(ReasonCode::FailedHealthChecks, what)
 }
 
@@ -78,7 +96,7 @@ enum ReadFailure {
 }
 
 /// The code of the first answer that is not an interim one.
-async fn final_code(stream: &mut TcpStream, deadline: Deadline) -> Result<u16, ReadFailure> {
+async fn final_code(stream: &mut (impl AsyncRead + Unpin), deadline: Deadline) -> Result<u16, ReadFailure> {
     let mut head = Vec::new();
     let mut received = 0;
     loop {
@@ -91,6 +109,10 @@ async fn final_code(stream: &mut TcpStream, deadline: Deadline) -> Result<u16, R
         match read {
             Ok(0) => return Err(ReadFailure::Broken { what: "connection closed".to_owned(), received }),
             Ok(bytes) => received += bytes,
+            // TLS that ends without its own goodbye: a close all the same.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(ReadFailure::Broken { what: "connection closed".to_owned(), received });
+            }
             Err(error) => return Err(ReadFailure::Broken { what: error.to_string(), received }),
         }
         if let Some(code) = take_final_code(&mut head).map_err(ReadFailure::Reason)? {

@@ -4,6 +4,8 @@
 
 mod connect;
 mod http;
+mod https;
+mod metered;
 #[cfg(test)]
 mod peer;
 mod tcp;
@@ -63,6 +65,9 @@ impl Checker for SocketChecker {
         let answer = match &settings.probe {
             Probe::Tcp => tcp::check(target, self.source, deadline).await,
             Probe::Http { path, matcher } => http::check(target, self.source, path, matcher, deadline).await,
+            Probe::Https { path, matcher } => {
+                https::check(target, self.source, path, matcher, deadline).await
+            }
         };
         let outcome = match answer {
             Ok(()) => Outcome::Success,

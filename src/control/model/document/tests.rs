@@ -239,17 +239,17 @@ fn h1_health_checks_that_cannot_be_are_refused() {
     assert_faults(&[
         (
             at,
-            json!({ "protocol": "HTTPS" }),
+            json!({ "protocol": "UDP" }),
             UnsupportedProtocol,
             "target_groups[1].health_check.protocol",
-            "health checks over HTTPS are not there yet; use 'TCP' or 'HTTP'",
+            "'UDP' must be one of [TCP, HTTP, HTTPS]",
         ),
         (
             at,
-            json!({ "protocol": "UDP" }),
+            json!({ "protocol": "https" }),
             ValidationError,
             "target_groups[1].health_check.protocol",
-            "'UDP' must be one of [TCP, HTTP]",
+            "'https' must be one of [TCP, HTTP, HTTPS]",
         ),
         (
             at,
@@ -277,14 +277,14 @@ fn h1_health_checks_that_cannot_be_are_refused() {
             json!({ "path": "/" }),
             ValidationError,
             "target_groups[1].health_check.path",
-            "a path is for the protocol HTTP, and this check is TCP",
+            "a path is for the protocols HTTP and HTTPS, and this check is TCP",
         ),
         (
             at,
             json!({ "matcher": "200" }),
             ValidationError,
             "target_groups[1].health_check.matcher",
-            "a matcher is for the protocol HTTP, and this check is TCP",
+            "a matcher is for the protocols HTTP and HTTPS, and this check is TCP",
         ),
         (
             at,
@@ -345,6 +345,7 @@ fn h1_both_ends_of_every_range_are_accepted() {
         json!({ "interval_seconds": 5, "timeout_seconds": 2, "healthy_threshold": 2, "unhealthy_threshold": 2 }),
         json!({ "interval_seconds": 300, "timeout_seconds": 120, "healthy_threshold": 10, "unhealthy_threshold": 10 }),
         json!({ "protocol": "HTTP", "port": 1, "path": "/", "matcher": "200" }),
+        json!({ "protocol": "HTTPS", "port": "traffic-port", "path": "/", "matcher": "200" }),
         json!({ "protocol": "HTTP", "port": 65535, "path": longest, "matcher": "200-399" }),
         json!({ "port": "traffic-port" }),
         json!({ "port": "8080" }),
@@ -496,7 +497,7 @@ fn what_is_stored_is_what_is_read_back() {
         } ],
         "target_groups": [ {
             "name": "fw", "id": "00000000000000a3",
-            "health_check": { "protocol": "HTTP", "port": "traffic-port", "path": "/up?full", "matcher": "200,301-302",
+            "health_check": { "protocol": "HTTPS", "port": "traffic-port", "path": "/up?full", "matcher": "200,301-302",
                               "interval_seconds": 20, "timeout_seconds": 6,
                               "healthy_threshold": 3, "unhealthy_threshold": 4 },
             "attributes": { "deregistration_delay.timeout_seconds": 60 },

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::fault;
-use crate::control::model::{GENEVE_PORT, Probe, State, TargetGroup};
+use crate::control::model::{GENEVE_PORT, State, TargetGroup};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ pub struct TargetGroupDescription {
     pub registered_targets: usize,
     /// `true`.
     pub health_check_enabled: bool,
-    /// `TCP` or `HTTP`.
+    /// `TCP`, `HTTP` or `HTTPS`.
     pub health_check_protocol: String,
     /// A port, or `traffic-port`.
     pub health_check_port: String,
@@ -73,10 +73,10 @@ pub struct TargetGroupDescription {
     pub healthy_threshold_count: u8,
     /// Failures in a row that make a target unhealthy.
     pub unhealthy_threshold_count: u8,
-    /// With HTTP: what is asked for.
+    /// With HTTP and HTTPS: what is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check_path: Option<String>,
-    /// With HTTP: the answers that count as success.
+    /// With HTTP and HTTPS: the answers that count as success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matcher: Option<CodeMatcher>,
     /// The interval that holds, in milliseconds: the seconds, or what `flowgate.health_check.interval_ms` says instead.
@@ -124,12 +124,7 @@ impl TargetGroupDescription {
     fn of(state: &State, group: &TargetGroup) -> Self {
         let check = &group.health_check;
         let settings = group.settings().health_check;
-        let (protocol, path, matcher) = match &check.probe {
-            Probe::Tcp => ("TCP", None, None),
-            Probe::Http { path, matcher } => {
-                ("HTTP", Some(path.clone()), Some(CodeMatcher { http_code: matcher.to_string() }))
-            }
-        };
+        let question = check.probe.question();
         TargetGroupDescription {
             target_group_arn: group.arn(),
             target_group_name: group.name.to_string(),
@@ -139,14 +134,14 @@ impl TargetGroupDescription {
             load_balancer_arns: state.load_balancer_using(&group.name).iter().map(|lb| lb.arn()).collect(),
             registered_targets: group.targets.values().filter(|target| target.is_registered()).count(),
             health_check_enabled: true,
-            health_check_protocol: protocol.to_owned(),
+            health_check_protocol: check.probe.protocol().to_owned(),
             health_check_port: check.port.to_string(),
             health_check_interval_seconds: check.interval_seconds,
             health_check_timeout_seconds: check.timeout_seconds,
             healthy_threshold_count: check.healthy_threshold,
             unhealthy_threshold_count: check.unhealthy_threshold,
-            health_check_path: path,
-            matcher,
+            health_check_path: question.map(|(path, _)| path.to_owned()),
+            matcher: question.map(|(_, matcher)| CodeMatcher { http_code: matcher.to_string() }),
             health_check_interval_ms: milliseconds(settings.interval),
             health_check_timeout_ms: milliseconds(settings.timeout),
             detection_time_ms: milliseconds(settings.detection_time()),

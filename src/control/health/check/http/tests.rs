@@ -72,7 +72,7 @@ async fn the_request_is_a_get_over_http_1_1_that_asks_to_close_h1() {
 
 #[test]
 fn port_80_is_not_written_into_the_host_field() {
-    let request = request("10.0.0.1:80".parse().unwrap(), "/");
+    let request = request("10.0.0.1:80".parse().unwrap(), 80, "/");
     assert!(request.contains("\r\nHost: 10.0.0.1\r\n"), "{request}");
 }
 
@@ -267,13 +267,13 @@ async fn ask_after_reset(answer: &'static [u8]) -> Result<u16, StateReason> {
         // One byte that it does not read makes its close a reset.
         assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
     });
-    let stream = TcpSocket::new_v4().unwrap().connect(peer.address.into()).await.unwrap();
+    let mut stream = TcpSocket::new_v4().unwrap().connect(peer.address.into()).await.unwrap();
     stream.writable().await.unwrap();
     assert_eq!(stream.try_write(b"?").unwrap(), 1);
     peer.end();
     sleep(ms(20));
-    let request = request("127.0.0.1:80".parse().unwrap(), "/");
-    ask(stream, &request, Deadline::after(ms(MINUTE))).await
+    let request = request("127.0.0.1:80".parse().unwrap(), 80, "/");
+    ask(&mut stream, &request, Deadline::after(ms(MINUTE))).await
 }
 
 #[tokio::test]
