@@ -13,6 +13,7 @@ pub mod counters;
 pub mod decide;
 pub mod flows;
 pub mod forwarding;
+pub mod icmp_errors;
 pub mod links;
 pub mod messages;
 pub mod outbound;

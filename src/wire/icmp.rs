@@ -1,10 +1,12 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443): which messages are errors that quote a packet, which are echoes
-//! with an identifier, which belong to one link only.
+//! with an identifier, which belong to one link only. The gateway's own errors are written by [`error`].
 
 #![forbid(unsafe_code)]
 
 use super::ip::IpVersion;
 use super::packet::{Kind, Packet};
+
+pub mod error;
 
 /// Bytes before the quoted packet of an error, and of an echo before its data.
 pub const HEADER_LEN: usize = 8;

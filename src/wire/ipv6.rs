@@ -9,6 +9,9 @@ use super::load::{be16, field16, field128};
 /// Bytes of the fixed header.
 pub const HEADER_LEN: usize = 40;
 
+/// Every link of an IPv6 path takes packets of so many bytes (RFC 8200 5.).
+pub const MINIMUM_MTU: u16 = 1280;
+
 /// Extension headers that are walked. RFC 8200 4.1 knows seven in a regular packet, destination options
 /// counted twice.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
