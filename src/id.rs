@@ -44,6 +44,11 @@ index_type! {
     /// carries.
     EndpointId(u16)
 }
+index_type! {
+    /// An interface of this node: one port and VLAN of a routed endpoint, or the target side. Given at
+    /// start and the same for as long as the daemon runs.
+    InterfaceId(u16)
+}
 
 /// A point in the data path's time: milliseconds since the process started, wrapping after 49.7
 /// days. Two points are compared only when they are less than half of that apart; the ageing hand

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 use flowgate::balance::Builder;
 use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::forwarding::{
-    Condition, Endpoint, Forwarding, Gateway as LoadBalancer, Policy, PortRole, Target, Underlay,
+    Condition, Endpoint, EndpointKind, Forwarding, Gateway as LoadBalancer, Policy, PortRole, Target,
+    Underlay,
 };
+use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
+use flowgate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
 use flowgate::io::clock::Clock;
 use flowgate::io::{BURST, PacketBuf};
 use flowgate::wire::checksum::Sum;
@@ -134,6 +136,7 @@ impl Gateway {
             choice_seed: seed.clone(),
             link_seed: seed,
             handoff: Handoff::mesh(1).remove(0),
+            host: HostPort::none(),
             inbox,
             events: told,
             counters: Arc::new(WorkerCounters::default()),
@@ -274,8 +277,14 @@ fn forwarding(seed: &HashSeed) -> Forwarding {
     Forwarding {
         configuration: 1,
         ports: [wire(1), wire(0), PortRole::Underlay].into(),
-        endpoints: [Endpoint { id: ENDPOINT.0, attachment_id: ENDPOINT.1, gateway: Some(GatewayId(0)) }]
-            .into(),
+        interfaces: [].into(),
+        endpoints: [Endpoint {
+            id: ENDPOINT.0,
+            attachment_id: ENDPOINT.1,
+            gateway: Some(GatewayId(0)),
+            kind: EndpointKind::Wire,
+        }]
+        .into(),
         gateways: [Some(LoadBalancer {
             dualstack: true,
             timers: TIMERS,
@@ -290,7 +299,7 @@ fn forwarding(seed: &HashSeed) -> Forwarding {
             address: TUNNEL.to_bits(),
             mtu: 1600,
             udp_checksum: false,
-            host_shares: false,
+            interface: InterfaceId(0),
             steering: None,
         },
     }

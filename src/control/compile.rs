@@ -16,8 +16,9 @@ use super::slots::{Slot, Slots};
 use crate::balance::Builder;
 use crate::datapath::counters::MAX_GATEWAYS;
 use crate::datapath::forwarding::{
-    self, Condition, Endpoint, Forwarding, Gateway, Policy, PortRole, Underlay,
+    self, Condition, Endpoint, EndpointKind, Forwarding, Gateway, Policy, PortRole, Underlay,
 };
+use crate::datapath::interfaces::Interface;
 use crate::flow::{HashSeed, Timers, Tuple};
 use crate::id::GatewayId;
 use crate::wire::ethernet::MacAddr;
@@ -32,6 +33,8 @@ pub struct NodeFacts {
     pub ports: Vec<PortRole>,
     /// By [`EndpointId`](crate::id::EndpointId).
     pub endpoints: Vec<EndpointFacts>,
+    /// By [`InterfaceId`](crate::id::InterfaceId).
+    pub interfaces: Vec<Interface>,
     /// The target side.
     pub underlay: Underlay,
     /// The link-layer address of the target side's port.
@@ -55,6 +58,8 @@ pub struct EndpointFacts {
     pub load_balancer: Name,
     /// The names of its two ports.
     pub port_names: Vec<Name>,
+    /// How packets leave it.
+    pub kind: EndpointKind,
 }
 
 /// Makes forwarding states.
@@ -135,6 +140,7 @@ impl Compiler {
         Forwarding {
             configuration: state.generation(),
             ports: self.node.ports.as_slice().into(),
+            interfaces: self.node.interfaces.as_slice().into(),
             endpoints: self.node.endpoints.iter().map(|endpoint| self.endpoint(state, endpoint)).collect(),
             gateways,
             targets: targets.into(),
@@ -148,7 +154,12 @@ impl Compiler {
             .load_balancer(endpoint.load_balancer.as_str())
             .ok()
             .and_then(|balancer| self.gateway_id(&balancer.name));
-        Endpoint { id: endpoint.id, attachment_id: endpoint.attachment_id, gateway }
+        Endpoint {
+            id: endpoint.id,
+            attachment_id: endpoint.attachment_id,
+            gateway,
+            kind: endpoint.kind.clone(),
+        }
     }
 
     fn gateway(&mut self, state: &State, balancer: &LoadBalancer, slots: &Slots) -> Gateway {

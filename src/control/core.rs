@@ -190,6 +190,7 @@ impl Core {
                 }
             }
             // `Workers::poll` keeps these to itself.
+            FromWorker::Resolve { .. } => {}
             FromWorker::Retired(_) | FromWorker::ConditionApplied { .. } => {}
         });
         for event in inner.sampled_resets() {

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use super::interfaces::{Interface, PortInterfaces};
+use super::routes::Routes;
 use super::steering::{Steering, any_source_port};
 use crate::balance::TargetMap;
 use crate::flow::{Timers, Tuple};
-use crate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
+use crate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
 use crate::wire::geneve::outer::OuterTemplate;
 
 /// One version of the forwarding state.
@@ -20,6 +22,8 @@ pub struct Forwarding {
     pub configuration: u64,
     /// What each port is for, by [`PortId`].
     pub ports: Box<[PortRole]>,
+    /// By [`InterfaceId`].
+    pub interfaces: Box<[Interface]>,
     /// By [`EndpointId`].
     pub endpoints: Box<[Endpoint]>,
     /// By [`GatewayId`]; a slot without a load balancer is `None`.
@@ -37,6 +41,12 @@ impl Forwarding {
     #[inline]
     pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
         self.endpoints.get(id.index())
+    }
+
+    /// The interface, unless there is none with this number.
+    #[inline]
+    pub fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+        self.interfaces.get(id.index())
     }
 
     /// The load balancer in this slot.
@@ -67,7 +77,7 @@ impl Forwarding {
 }
 
 /// What a port is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PortRole {
     /// Nothing: what arrives is dropped.
     #[default]
@@ -79,6 +89,8 @@ pub enum PortRole {
         /// The other end.
         peer: PortId,
     },
+    /// Interfaces of `routed` endpoints (O-4).
+    Routed(PortInterfaces),
     /// The side where the targets are.
     Underlay,
 }
@@ -92,6 +104,17 @@ pub struct Endpoint {
     pub attachment_id: u64,
     /// The load balancer behind it; `None` while there is none of the configured name.
     pub gateway: Option<GatewayId>,
+    /// How what comes back from the appliances leaves.
+    pub kind: EndpointKind,
+}
+
+/// How packets leave an endpoint (O-4).
+#[derive(Clone, Debug)]
+pub enum EndpointKind {
+    /// By the wire's other port, with the link-layer header that their sender gave them.
+    Wire,
+    /// By the endpoint's own routes.
+    Routed(Routes),
 }
 
 /// A load balancer with its listener and target group.
@@ -209,9 +232,8 @@ pub struct Underlay {
     pub mtu: u16,
     /// Whether the outer UDP checksum is written (W-3).
     pub udp_checksum: bool,
-    /// Whether the kernel sees what arrives as well (`net_af_packet`), so that what is not ours
-    /// needs no handing over.
-    pub host_shares: bool,
+    /// The port as an interface, by which what is not ours reaches the host.
+    pub interface: InterfaceId,
     /// Which source ports bring answers to which worker; `None` where the port cannot be told (W-3).
     pub steering: Option<Arc<Steering>>,
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::counters::ResetTrigger;
 use super::forwarding::{Condition, Forwarding};
 use crate::flow::FlowState;
-use crate::id::{EndpointId, GatewayId, Millis, TargetId, WorkerId};
+use crate::id::{EndpointId, GatewayId, InterfaceId, Millis, TargetId, WorkerId};
+use crate::wire::ethernet::MacAddr;
 
 /// Messages to a worker. A worker that polls takes them within a round of its loop.
 #[derive(Debug)]
@@ -24,6 +25,15 @@ pub enum ToWorker {
         condition: Condition,
         /// Comes back in the answer, so that the two can be matched.
         sequence: u64,
+    },
+    /// A neighbour's link-layer address is known, is another, or is not known any more.
+    Neighbour {
+        /// The interface whose link it is on.
+        interface: InterfaceId,
+        /// Its address.
+        address: IpAddr,
+        /// Its link-layer address; `None`: it does not answer any more.
+        mac: Option<MacAddr>,
     },
     /// Walk the flow table, a few entries a round, and send what matches.
     ScanFlows(FlowFilter),
@@ -48,6 +58,14 @@ pub enum FromWorker {
     },
     /// A reset was sent.
     Reset(ResetRecord),
+    /// A packet waits for this neighbour's link-layer address, or is dropped for want of it; told once a
+    /// second at most. Answered by [`ToWorker::Neighbour`], to every worker.
+    Resolve {
+        /// The interface whose link it is on.
+        interface: InterfaceId,
+        /// Its address.
+        address: IpAddr,
+    },
     /// A flow that a scan found.
     Flow(FlowRecord),
     /// The scan is over.

@@ -79,7 +79,7 @@ impl<B: PacketBuf> Pipeline<B> {
         match forwarding.ports.get(port.index()) {
             Some(PortRole::Wire { peer, .. }) => self.arrivals(forwarding, port, *peer, burst, steered),
             Some(PortRole::Underlay) => self.answers(forwarding, port, burst, steered),
-            Some(PortRole::Unused) | None => {
+            Some(PortRole::Routed(_) | PortRole::Unused) | None => {
                 burst.drain(..).for_each(|_| self.counters.dropped(DropReason::PortUnused));
             }
         }
@@ -366,7 +366,13 @@ impl<B: PacketBuf> Pipeline<B> {
                         self.handoff.give(owner, port, packet, &self.counters);
                     }
                 }
-                Err(Unread::Cross) if forwarding.underlay.host_shares => self.counters.ended(Outcome::Host),
+                Err(Unread::Cross)
+                    if forwarding
+                        .interface(forwarding.underlay.interface)
+                        .is_some_and(|interface| interface.host_shares) =>
+                {
+                    self.counters.ended(Outcome::Host)
+                }
                 Err(Unread::Cross) => self.counters.dropped(DropReason::NotForGateway),
                 Err(Unread::Drop(reason)) => self.counters.dropped(reason),
             }

@@ -14,6 +14,7 @@ use rtrb::{Consumer, Producer};
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
 use super::flows::Flows;
 use super::forwarding::{Conditions, Forwarding};
+use super::host::HostPort;
 use super::links::LinkTable;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
 use super::outbound::{Handoff, Outbound};
@@ -69,6 +70,8 @@ pub struct WorkerParts<Q: PortQueue> {
     pub link_seed: HashSeed,
     /// Its ends of the rings between workers.
     pub handoff: Handoff<Q::Buf>,
+    /// Its ends of the rings to and from the host's network stack.
+    pub host: HostPort<Q::Buf>,
     /// Messages of the control core.
     pub inbox: Consumer<ToWorker>,
     /// Messages to the control core.
@@ -228,6 +231,7 @@ impl<Q: PortQueue> Worker<Q> {
                         self.pipeline.counters.events_lost.add(1);
                     }
                 }
+                Ok(ToWorker::Neighbour { .. }) => {}
                 Ok(ToWorker::ScanFlows(filter)) => {
                     self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
                 }

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex};
 use flowgate::balance::{Builder, TargetMap};
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
 use flowgate::datapath::forwarding::{
-    Condition, Endpoint, Forwarding, Gateway, Policy, PortRole, Target, Underlay,
+    Condition, Endpoint, EndpointKind, Forwarding, Gateway, Policy, PortRole, Target, Underlay,
 };
+use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, Millis, PortId, TargetId, WorkerId};
+use flowgate::id::{EndpointId, GatewayId, InterfaceId, Millis, PortId, TargetId, WorkerId};
 use flowgate::io::PacketBuf;
 use flowgate::io::memory::{MemoryBuf, MemoryPort};
 use flowgate::wire::ethernet::MacAddr;
@@ -108,6 +109,7 @@ impl Bench {
                 choice_seed: seed.clone(),
                 link_seed: seed.clone(),
                 handoff,
+                host: HostPort::none(),
                 inbox,
                 events,
                 counters: Arc::clone(&counters),
@@ -142,10 +144,12 @@ impl Bench {
         let forwarding = Arc::new(Forwarding {
             configuration: 1,
             ports: [wire(RIGHT), wire(LEFT), PortRole::Underlay].into(),
+            interfaces: [].into(),
             endpoints: [Endpoint {
                 id: ENDPOINT_ID,
                 attachment_id: ATTACHMENT_ID,
                 gateway: Some(GatewayId(0)),
+                kind: EndpointKind::Wire,
             }]
             .into(),
             gateways: [Some(Gateway {
@@ -162,7 +166,7 @@ impl Bench {
                 address: TUNNEL.to_bits(),
                 mtu: 1600,
                 udp_checksum: self.udp_checksum,
-                host_shares: false,
+                interface: InterfaceId(0),
                 steering: self.steering.clone(),
             },
         });

@@ -5,7 +5,7 @@
 //! stored.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +21,14 @@ use flowgate::control::socket::{ControlListener, Limits, methods, serve};
 use flowgate::control::store::Store;
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
 use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::forwarding::{PortRole, Underlay};
+use flowgate::datapath::forwarding::{EndpointKind, PortRole, Underlay};
+use flowgate::datapath::host::HostPort;
+use flowgate::datapath::interfaces::{Interface, VlanTags};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
 use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig};
-use flowgate::id::{EndpointId, PortId, WorkerId};
+use flowgate::id::{EndpointId, InterfaceId, PortId, WorkerId};
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Port, Queue, WorkerThread};
@@ -130,6 +132,7 @@ fn node_facts(config: &NodeConfig, devices: &Devices) -> NodeFacts {
                 attachment_id: endpoint.attachment_id.0,
                 load_balancer: endpoint.load_balancer.clone(),
                 port_names: endpoint.ports.clone(),
+                kind: EndpointKind::Wire,
             })
             .collect(),
         underlay: Underlay {
@@ -137,9 +140,18 @@ fn node_facts(config: &NodeConfig, devices: &Devices) -> NodeFacts {
             address: config.underlay.address.address.to_bits(),
             mtu: port.mtu(),
             udp_checksum: config.underlay.udp_checksum,
-            host_shares: devices::host_shares(port.driver()),
+            interface: InterfaceId(0),
             steering: steering(config, port).map(Arc::new),
         },
+        interfaces: vec![Interface {
+            port: underlay_port,
+            tags: VlanTags::UNTAGGED,
+            mac: MacAddr(port.mac()),
+            mtu: port.mtu(),
+            endpoint: None,
+            host_shares: devices::host_shares(port.driver()),
+            locals: [IpAddr::V4(config.underlay.address.address)].into_iter().collect(),
+        }],
         underlay_mac: MacAddr(port.mac()),
         routes: config.underlay.clone(),
         neighbours,
@@ -198,6 +210,7 @@ fn build_workers(
             choice_seed: seed.clone(),
             link_seed: link_seed.clone(),
             handoff,
+            host: HostPort::none(),
             inbox,
             events,
             counters,

@@ -72,6 +72,7 @@ impl Bench {
             scope: NodeScope::default(),
             ports: Vec::new(),
             endpoints: Vec::new(),
+            interfaces: Vec::new(),
             underlay: Underlay::default(),
             underlay_mac: MacAddr::BROADCAST,
             routes: config.underlay,
