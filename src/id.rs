@@ -77,6 +77,7 @@ impl Millis {
 mod tests {
     use super::*;
 
+    // F-9
     #[test]
     fn time_passes_across_the_wrap() {
         let before = Millis(u32::MAX - 10);

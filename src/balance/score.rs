@@ -138,6 +138,7 @@ mod tests {
         Member::new(&seed, TargetId(0), Ipv4Addr::new(10, 0, 0, n), weight)
     }
 
+    // F-4
     #[test]
     fn a_targets_draws_fill_every_stratum_once() {
         for n in 0..10 {
@@ -154,6 +155,7 @@ mod tests {
     }
 
     /// The shortcut must never hide a score that is better than the limit.
+    // F-4
     #[test]
     fn a_score_is_given_just_if_it_is_below_the_limit() {
         for weight in [1, 3, 65_535] {
@@ -168,6 +170,7 @@ mod tests {
         }
     }
 
+    // F-4
     #[test]
     fn equal_scores_go_to_the_lower_address() {
         let member = member(5, 1);

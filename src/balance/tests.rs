@@ -183,6 +183,7 @@ fn f_7_an_empty_group_has_no_target() {
     assert_eq!(builder.map().choose(7, |_| true), None);
 }
 
+// F-4, O-3
 #[test]
 fn a_target_added_again_is_replaced_by_id_and_by_address() {
     let mut builder = group(seed(1), equal(4));

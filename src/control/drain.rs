@@ -114,6 +114,7 @@ mod tests {
 
     proptest! {
         /// Against a plain list of (key, deadline).
+        // T-3, T-4
         #[test]
         fn clocks_agree_with_a_plain_list(
             steps in prop::collection::vec((0_u8..4, 0_u8..6, 0_u64..40), 0..60),

@@ -334,6 +334,7 @@ mod tests {
 
     use super::*;
 
+    // C-1
     #[test]
     fn every_reason_has_a_name_of_its_own_and_a_sentence() {
         let names: HashSet<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();

@@ -158,7 +158,7 @@ fn live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict 
     let stay = Verdict::Stay(update(packet, flow));
     let policy = around.policy;
     let reset = match flow.condition {
-        Condition::Initial | Condition::Healthy | Condition::Draining => return stay, // T-3, T-7, F-5
+        Condition::Initial | Condition::Healthy | Condition::Draining => return stay, // T-3, T-5, T-7, F-5
         Condition::Unhealthy => policy.reset_on_unhealthy.then_some(ResetTrigger::Unhealthy),
         Condition::Removed => policy.reset_on_deregistration.then_some(ResetTrigger::Deregistration),
     };

@@ -226,6 +226,7 @@ mod tests {
         [2, 0, 0, 0, 0, n, 2, 0, 0, 0, 1, n, 8, 0]
     }
 
+    // O-4
     #[test]
     fn the_same_header_on_the_same_port_is_kept_once() {
         let mut links = links(8);
@@ -238,6 +239,7 @@ mod tests {
         assert_eq!(links.get(other_port), Some((PortId(1), &header(1)[..])));
     }
 
+    // O-4
     #[test]
     fn a_header_that_a_flow_holds_is_never_given_away() {
         let mut links = links(4);
@@ -256,6 +258,7 @@ mod tests {
         assert_ne!(links.generation(held), generation);
     }
 
+    // O-4, F-13
     #[test]
     fn a_table_full_of_held_headers_takes_no_other() {
         let mut links = links(3);
@@ -280,6 +283,7 @@ mod tests {
     }
 
     proptest::proptest! {
+        // O-4
         #[test]
         fn it_agrees_with_a_map(steps in proptest::collection::vec((0u8..3, 0u8..12), 1..300)) {
             let mut links = links(8);

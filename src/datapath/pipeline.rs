@@ -455,7 +455,8 @@ impl<B: PacketBuf> Pipeline<B> {
         Ok(Way { link, reversed: inner_direction != direction, target, inner_len: inner.total_len })
     }
 
-    /// Takes the outer headers off, puts the link header on, and sends the packet out of its endpoint.
+    /// Takes the outer headers off, puts the link header on, and sends the packet out of its endpoint,
+    /// otherwise byte for byte as the appliance returned it (W-6).
     #[inline]
     fn deliver(&mut self, forwarding: &Forwarding, mut packet: B, answer: &Answer, way: &Way) {
         let Some((came_by, header)) = self.flows.links.get(way.link) else {

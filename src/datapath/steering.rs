@@ -140,6 +140,7 @@ mod tests {
         assert!(Steering::new(&dealt(128, 2), 3).is_none(), "nothing leads to the third");
     }
 
+    // W-3
     #[test]
     fn any_port_is_one_of_the_dynamic_range() {
         assert_eq!(any_source_port(0), 49_152);

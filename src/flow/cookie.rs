@@ -220,6 +220,7 @@ mod tests {
         }
 
         /// No two meanings share a cookie: what decodes to the same is the same 32 bits.
+        // F-11, F-12
         #[test]
         fn any_cookie_decodes_and_encodes_back_to_itself(bits: u32) {
             let layout = CookieLayout::new(4, 1 << 20).unwrap();
@@ -237,6 +238,7 @@ mod tests {
         }
     }
 
+    // F-11
     #[test]
     fn every_generation_of_an_entry_has_its_own_cookie() {
         let layout = CookieLayout::new(16, 1 << 23).unwrap();
@@ -257,6 +259,7 @@ mod tests {
         assert_eq!(layout.check_bits(), 14);
     }
 
+    // F-11
     #[test]
     fn too_many_flows_are_refused_with_the_numbers() {
         assert!(CookieLayout::new(16, 1 << 23).is_ok());
@@ -265,6 +268,7 @@ mod tests {
         assert!(CookieLayout::new(300, 8).is_err(), "a worker's number has eight bits");
     }
 
+    // W-5
     #[test]
     fn a_cookie_with_bits_above_the_worker_names_no_worker_of_ours() {
         let layout = CookieLayout::new(1, 1024).unwrap();

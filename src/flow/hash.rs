@@ -183,6 +183,7 @@ mod tests {
         counts
     }
 
+    // F-4
     #[test]
     fn every_input_bit_moves_every_output_bit_half_of_the_time() {
         const TRIALS: u32 = 400;
@@ -203,6 +204,7 @@ mod tests {
         }
     }
 
+    // F-4, W-3
     #[test]
     fn neighbouring_flows_spread_evenly_in_each_part_of_the_hash() {
         const BINS: usize = 1024;
@@ -259,6 +261,7 @@ mod tests {
         assert_ne!(HashSeed::from_secret(b"a"), HashSeed::from_secret(b"a\0"));
     }
 
+    // F-4
     #[test]
     fn a_seed_from_the_system_is_new_each_time_and_is_not_printed() {
         let (a, b) = (HashSeed::from_os().unwrap(), HashSeed::from_os().unwrap());

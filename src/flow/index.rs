@@ -396,6 +396,7 @@ mod tests {
         hashes.len()
     }
 
+    // F-12, F-13
     #[test]
     fn fills_to_its_promised_load_and_well_beyond_and_finds_everything() {
         let buckets = 4096;

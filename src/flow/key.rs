@@ -241,6 +241,7 @@ mod tests {
 
         /// Swapping only the ports is another flow (10.0.0.1:5 → 10.0.0.2:6 is not :6 → :5), unless
         /// they are equal.
+        // F-1
         #[test]
         fn ports_stay_with_their_addresses(a: u32, b: u32, pa: u16, pb: u16) {
             let new = |pa, pb| FlowKey::new(EndpointId(0), 4, 6, a.into(), b.into(), pa, pb).0;

@@ -84,6 +84,7 @@ mod tests {
         assert_eq!(expiry(FlowState::Free, Millis(0), now, &Timers::default()), None);
     }
 
+    // F-9
     #[test]
     fn a_packet_stamped_after_now_does_not_end_its_flow() {
         let timers = Timers { closed_ms: 1, ..Timers::default() };

@@ -194,6 +194,7 @@ mod tests {
         frame
     }
 
+    // O-4
     #[test]
     fn tags_of_both_kinds_are_passed_over() {
         let parsed = |types: &[u16]| Link::parse(&frame(types)).unwrap();
@@ -204,6 +205,7 @@ mod tests {
         assert_eq!(parsed(&[0x88a8, 0x8100, 0x0800]), link(22, 0x0800, 2));
     }
 
+    // O-4
     #[test]
     fn a_third_tag_is_left_so_that_the_frame_counts_as_not_ip() {
         let link = Link::parse(&frame(&[0x8100, 0x8100, 0x8100, 0x0800])).unwrap();
@@ -221,6 +223,7 @@ mod tests {
         }
     }
 
+    //
     #[test]
     fn group_addresses_are_told_from_a_hosts() {
         assert!(is_group_addressed(&[0xff; 14]) && is_group_addressed(&[0x01, 0, 0x5e, 0, 0, 1]));
@@ -244,6 +247,7 @@ mod tests {
     }
 
     proptest! {
+        //
         #[test]
         fn swapping_exchanges_the_addresses_and_nothing_else(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut swapped = bytes.clone();

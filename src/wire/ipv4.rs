@@ -86,6 +86,7 @@ mod tests {
     use super::super::sample;
     use super::*;
 
+    // M-4
     #[test]
     fn a_fragments_place_is_read_from_offset_and_more() {
         let place = |flags| {
@@ -112,6 +113,7 @@ mod tests {
     }
 
     proptest! {
+        // R-5, W-5
         #[test]
         fn one_flipped_bit_makes_the_checksum_wrong(src: [u8; 4], dst: [u8; 4], words in 0usize..11, bit: prop::sample::Index) {
             let mut packet = sample::ipv4_with(src, dst, 6, 0, &vec![1; words * 4], b"payload");

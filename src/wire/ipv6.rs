@@ -148,6 +148,7 @@ mod tests {
         }
     }
 
+    // M-6
     #[test]
     fn the_walk_ends_at_a_later_fragment_whatever_it_names_next() {
         let later = [60, 0, 0x05, 0xa8, 0, 0, 0, 7, 0xff, 0xff];
@@ -169,6 +170,7 @@ mod tests {
     }
 
     proptest! {
+        // M-6
         #[test]
         fn no_bytes_panic_and_the_walk_stays_inside(bytes in prop::collection::vec(any::<u8>(), 0..200), first in prop::sample::select(vec![0u8, 43, 44, 51, 60])) {
             let bytes = packet(first, &bytes);

@@ -122,6 +122,7 @@ mod tests {
         assert!(!before.is_after(before.plus(3)) && !before.is_after(before));
     }
 
+    //
     #[test]
     fn a_header_is_cut_if_its_options_are() {
         let segment = sample::tcp((1, 2), 3, 4, 0x12, &[1; 12], b"x");
@@ -131,6 +132,7 @@ mod tests {
         assert_eq!(TcpHeader::parse(&segment[..32]).unwrap().data_offset, 32);
     }
 
+    //
     #[test]
     fn a_data_offset_inside_the_fixed_header_is_refused() {
         let mut segment = sample::tcp((1, 2), 3, 4, 0x10, &[], &[]);

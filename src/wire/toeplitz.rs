@@ -198,6 +198,7 @@ mod tests {
         }
     }
 
+    // W-3
     #[test]
     fn every_index_has_as_many_ports_as_any_other() {
         for bits in 0..=11 {
@@ -220,6 +221,7 @@ mod tests {
     }
 
     proptest! {
+        // F-2, W-3
         #[test]
         fn the_short_way_is_the_plain_algorithm_under_the_symmetric_key(src: u32, dst: u32, src_port: u16, dst_port: u16) {
             let mut input = [src.to_be_bytes(), dst.to_be_bytes()].concat();

@@ -154,6 +154,7 @@ fn a_line_over_1_mib_gets_an_error_and_the_end() {
     assert_usable(&mut Client::connect(&daemon.path()));
 }
 
+// O-3
 #[test]
 fn a_thousand_targets_fit_in_one_line_and_many_lines_in_one_write() {
     let daemon = Daemon::start();

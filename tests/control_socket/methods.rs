@@ -38,6 +38,7 @@ fn the_first_line_says_who_speaks_what_and_at_which_generation() {
     assert_eq!(hello["params"]["Generation"], 1);
 }
 
+// O-5
 #[test]
 fn a_name_serves_wherever_an_arn_does() {
     let (_daemon, mut client) = daemon();
@@ -123,6 +124,7 @@ fn a11_a_change_is_all_or_nothing_and_says_which_key_is_at_fault() {
     assert_eq!(now["Generation"], 0);
 }
 
+//
 #[test]
 fn each_kind_of_attribute_can_be_set_and_read_back() {
     let (_daemon, mut client) = daemon();
@@ -170,6 +172,7 @@ fn o3_targets_come_and_go_and_what_did_not_change_is_not_listed() {
     assert_eq!(answer["Changed"], json!([{"Id": "10.0.0.9", "Change": "reregistered"}]));
 }
 
+// O-3
 #[test]
 fn targets_that_cannot_be_are_refused_with_their_place_in_the_request() {
     let (_daemon, mut client) = daemon();

@@ -29,6 +29,7 @@ fn tcp_bytes_cross_intact_both_ways_at_once_in_ipv4_and_ipv6() {
     }
 }
 
+// W-6, M-1
 #[test]
 fn datagrams_cross_intact_in_every_size_up_to_the_mtu() {
     let lab = Lab::started(2, Attributes::default());
@@ -46,6 +47,7 @@ fn datagrams_cross_intact_in_every_size_up_to_the_mtu() {
     }
 }
 
+// F-1, W-6
 #[test]
 fn pings_are_answered_through_an_appliance_in_ipv4_and_ipv6() {
     let lab = Lab::started(1, Attributes::default());

@@ -179,6 +179,7 @@ fn a_round_looks_at_a_bounded_number_of_entries() {
     assert_eq!(live(&bench), 0);
 }
 
+//
 #[test]
 fn a_target_counts_what_went_to_it_and_what_came_back() {
     let mut bench = Bench::new(1);

@@ -355,6 +355,7 @@ fn udp_flows_are_told_apart_by_their_ports() {
     assert_eq!(bench.live_flows(0), 2);
 }
 
+// M-1
 #[test]
 fn a_packet_that_does_not_fit_the_target_side_is_dropped_and_named() {
     let mut bench = Bench::new(1);

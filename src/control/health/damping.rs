@@ -259,6 +259,7 @@ mod tests {
         assert_eq!(damping.observe(Failure).0.state(), HealthState::Unhealthy);
     }
 
+    // H-9
     #[test]
     fn counts_do_not_wrap() {
         let mut damping = Damping::new(Thresholds::new(1, 1));

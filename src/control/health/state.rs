@@ -271,6 +271,7 @@ mod tests {
         );
     }
 
+    // H-4, H-5
     #[test]
     fn json_has_the_words_of_the_api() {
         let states = [

@@ -235,6 +235,7 @@ mod tests {
         assert!(!after.flag(&registry::RESET_ON_DEREGISTRATION));
     }
 
+    //
     #[test]
     fn a_key_named_twice_in_one_change_is_refused() {
         let key = "deregistration_delay.timeout_seconds";

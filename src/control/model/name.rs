@@ -198,6 +198,7 @@ mod tests {
         assert_ne!(id, ObjectId::derive("targetgroup", &name("fw"), 1));
     }
 
+    // O-5
     #[test]
     fn an_id_is_16_digits_in_lower_case() {
         for bad in ["", "0", "00000000DEADBEEF", "+0000000deadbeef", "00000000deadbeef0"] {
@@ -205,6 +206,7 @@ mod tests {
         }
     }
 
+    //
     #[test]
     fn no_zone_is_called_all() {
         assert!(Zone::try_from("all".to_owned()).is_err());

@@ -246,6 +246,7 @@ mod tests {
 
     use super::*;
 
+    //
     #[test]
     fn every_default_is_a_value_that_the_attribute_itself_accepts() {
         for attribute in ATTRIBUTES {
@@ -335,6 +336,7 @@ mod tests {
         );
     }
 
+    //
     #[test]
     fn both_ends_of_a_range_are_in_it() {
         for attribute in ATTRIBUTES {

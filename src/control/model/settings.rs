@@ -215,6 +215,7 @@ mod tests {
         assert!(!balancer.cross_zone && !balancer.deletion_protection);
     }
 
+    //
     #[test]
     fn every_key_reaches_the_setting_that_bears_its_name() {
         let set_group = group(&[

@@ -180,6 +180,7 @@ fn o4_endpoints_that_cannot_be_are_refused() {
     ]);
 }
 
+// O-4, W-2
 #[test]
 fn an_id_takes_all_of_its_64_bits() {
     let text = edited("0x00000000000000a1", "0xFFFFFFFFFFFFFFFF");

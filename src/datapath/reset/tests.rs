@@ -176,6 +176,7 @@ fn only_one_hosts_addresses_are_answered() {
     }
 }
 
+//
 #[test]
 fn only_tcp_is_answered() {
     let udp = sample::ipv4(CLIENT, SERVER, 17, &sample::udp((1, 2), &[0; 20]));
@@ -218,6 +219,7 @@ proptest! {
     }
 
     // The packet's facts need not be of these bytes: still no panic, and a refused packet is untouched.
+    //
     #[test]
     fn no_bytes_panic(
         random in prop::collection::vec(any::<u8>(), 0..100),

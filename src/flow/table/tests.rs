@@ -163,6 +163,7 @@ fn f_12_a_syn_flood_pushes_out_only_its_own() {
     assert!((0..48).all(|n| find(&table, n).is_some()));
 }
 
+// F-1
 #[test]
 fn a_flow_that_has_an_entry_gets_no_second_one() {
     let mut table = table(8);
@@ -243,6 +244,7 @@ fn a_scan_in_steps_shows_every_flow_once() {
     assert_eq!(table.scan(u32::MAX, u32::MAX, |_, _| panic!("nothing there")), None);
 }
 
+// F-11
 #[test]
 fn a_free_entry_rests_until_all_others_have_been_used() {
     let mut table = table(16);

@@ -54,6 +54,7 @@ mod tests {
         (0..input.len() * 8).filter(|&at| bit(input, at) == 1).fold(0, |hash, at| hash ^ window(at))
     }
 
+    // W-3
     #[test]
     fn our_toeplitz_is_the_one_of_microsofts_verification_suite() {
         let key: [u8; 40] = [

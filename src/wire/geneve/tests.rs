@@ -122,6 +122,7 @@ fn a_packet_cut_anywhere_before_its_inner_packet_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
+    // W-4, W-5
     #[test]
     fn damaged_options_never_panic_and_the_fast_way_agrees_with_the_walk(
         mutations in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..4),
@@ -143,6 +144,7 @@ proptest! {
         }
     }
 
+    // W-5
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert_eq!(parse(&bytes), parse_any_order(&bytes));

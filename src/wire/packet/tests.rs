@@ -20,6 +20,7 @@ fn v6(protocol: u8, payload: &[u8]) -> Vec<u8> {
     sample::ipv6(CLIENT6, SERVER6, protocol, payload)
 }
 
+// F-1, M-6
 #[test]
 fn tcp_over_ipv4_with_options_is_read() {
     let segment = sample::tcp((4000, 443), 7, 8, 0x18, &[1; 12], b"hello");
@@ -43,6 +44,7 @@ fn tcp_over_ipv4_with_options_is_read() {
     );
 }
 
+// F-1, M-6
 #[test]
 fn tcp_over_ipv6_behind_an_extension_header_is_read() {
     let mut payload = vec![6, 0, 1, 4, 0, 0, 0, 0];
@@ -133,6 +135,7 @@ fn padding_does_not_lengthen_a_cut_tcp_header() {
     assert_eq!(Packet::parse(&bytes), Err(PacketError::TransportTruncated));
 }
 
+//
 #[test]
 fn a_later_fragment_has_neither_ports_nor_flags() {
     let bytes = sample::ipv4_with(CLIENT, SERVER, 6, 0x00b9, &[], &[0xff; 8]);
@@ -144,6 +147,7 @@ fn a_later_fragment_has_neither_ports_nor_flags() {
     assert_eq!((packet.fragment, packet.kind, packet.protocol), (Fragment::Later, Kind::Other, 17));
 }
 
+//
 #[test]
 fn lengths_that_disagree_are_told_apart_from_a_cut_header() {
     let whole = v4(17, &sample::udp((1, 2), b"abc"));
@@ -182,6 +186,7 @@ fn a_packet_quoted_after_eight_bytes_of_its_transport_is_read() {
     assert_eq!((quoted.src_port, quoted.dst_port, quoted.kind), (5000, 53, Kind::Datagram));
 }
 
+// M-5
 #[test]
 fn only_an_icmp_error_quotes_a_packet() {
     let echo = v4(1, &[8, 0, 0, 0, 0, 1, 0, 1, 0x45]);
@@ -197,6 +202,7 @@ fn only_an_icmp_error_quotes_a_packet() {
     }
 }
 
+// O-4
 #[test]
 fn link_scope_is_what_never_crosses_a_router() {
     let local = |src, dst| {
@@ -279,6 +285,7 @@ fn nearly_a_packet() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
+    // M-6, R-5
     #[test]
     fn no_bytes_panic_and_what_is_accepted_lies_inside(bytes in nearly_a_packet()) {
         if let Ok(packet) = Packet::parse(&bytes) {

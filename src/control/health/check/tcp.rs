@@ -74,6 +74,7 @@ mod tests {
         assert!((150..1_000).contains(&took), "{took} ms");
     }
 
+    // H-3
     #[tokio::test]
     async fn a_check_comes_from_the_source_address_it_was_given() {
         let peer = Peer::serve(|stream| {

@@ -231,6 +231,7 @@ fn a_request_that_asks_for_nothing_is_refused() {
     assert_eq!(refuse(&state(), &nothing).message, "At least one attribute must be given");
 }
 
+//
 #[test]
 fn an_outcome_lists_what_is_other_than_it_was() {
     let changes =

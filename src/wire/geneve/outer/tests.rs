@@ -153,6 +153,7 @@ fn a_later_fragment_has_no_port_by_which_it_could_be_ours() {
 }
 
 proptest! {
+    // W-1, W-3, W-4
     #[test]
     fn what_is_written_is_read_back(
         macs: ([u8; 6], [u8; 6]),
@@ -194,6 +195,7 @@ proptest! {
     }
 
     // The header's sum is added to incrementally: every length must give the checksum of the whole.
+    // W-1
     #[test]
     fn the_header_checksum_is_right_for_every_length(ips: (u32, u32), inner_len in 0..=MAX_INNER_LEN) {
         let template = OuterTemplate::new(MacAddr::default(), MacAddr::default(), ips.0.into(), ips.1.into());
@@ -203,6 +205,7 @@ proptest! {
         prop_assert_eq!(usize::from(u16::from_be_bytes([out[16], out[17]])), inner_len + 68);
     }
 
+    // W-5
     #[test]
     fn no_bytes_panic(
         random in prop::collection::vec(any::<u8>(), 0..120),

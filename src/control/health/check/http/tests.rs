@@ -70,6 +70,7 @@ async fn the_request_is_a_get_over_http_1_1_that_asks_to_close_h1() {
     assert_eq!(seen.await, Ok(()));
 }
 
+// H-1
 #[test]
 fn port_80_is_not_written_into_the_host_field() {
     let request = request("10.0.0.1:80".parse().unwrap(), 80, "/");
@@ -331,6 +332,7 @@ fn read_in_pieces(answer: &[u8], cuts: &[prop::sample::Index]) -> Result<Option<
 }
 
 proptest! {
+    // H-3
     #[test]
     fn the_code_does_not_depend_on_how_the_answer_is_cut_into_pieces(
         interim in prop::collection::vec(prop_oneof![Just(100), 102_u16..200], 0..3),
@@ -342,6 +344,7 @@ proptest! {
         prop_assert_eq!(read_in_pieces(answer.as_bytes(), &cuts), Ok(Some(code)));
     }
 
+    // H-3
     #[test]
     fn any_bytes_are_read_without_a_panic(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200), prefix in any::<bool>(),
