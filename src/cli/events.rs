@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::client::{CliError, Notice, typed};
-use super::table::Look;
+use super::table::{Look, setting};
 use super::{Session, print};
 use crate::control::events::{Event, Timestamp, What};
 use crate::control::socket::Lost;
@@ -55,6 +55,11 @@ fn line(event: &Event, look: &Look) -> String {
                 Some(reason) => format!(" ({reason}: {description})"),
             };
             ("health", format!("{target_group}/{target} {from} -> {to}{why}"))
+        }
+        What::TargetSilent { target_group, target, silent_for_ms } => {
+            let said =
+                format!("{target_group}/{target} has returned nothing for {}", setting(*silent_for_ms));
+            ("silent", format!("{said}, and is checked"))
         }
         What::FlowsReset { load_balancer, target_group, target, trigger, count } => {
             let whose = target.map(|target| format!("/{target}")).unwrap_or_default();
@@ -131,6 +136,10 @@ mod tests {
                 description: "Request timed out".to_owned(),
             }),
             "21:47:37.007  health  fw/10.0.0.2 healthy -> unhealthy (Target.Timeout: Request timed out)"
+        );
+        assert_eq!(
+            shown(What::TargetSilent { target_group: target_group.clone(), target, silent_for_ms: 52 }),
+            "21:47:37.007  silent  fw/10.0.0.2 has returned nothing for 52 ms, and is checked"
         );
         assert_eq!(
             shown(What::FlowsReset {

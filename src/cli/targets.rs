@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::client::{CliError, typed};
-use super::table::{Look, number, optional, setting, text};
+use super::table::{Look, number, optional, setting, span, text};
 use super::{Session, pretty, print};
 use crate::control::health::HealthState;
 use crate::control::socket::methods::groups::{DescribeTargetGroups, TargetGroups};
 use crate::control::socket::methods::health::{DescribeTargetHealth, GroupHealth};
 use crate::control::socket::methods::registration::Registrations;
+use crate::control::socket::views::InBandView;
 use serde_json::Value;
 
 /// Shows the targets of `group`, or of every group, one table after the other. As JSON: one list
@@ -75,9 +76,10 @@ pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
             optional(target.since.map(|since| look.since(since))),
             number(target.flows),
             number(target.would_die),
+            number(target.in_band.map_or_else(|| "-".to_owned(), silence)),
         ]
     });
-    let headings = ["TARGET", "ZONE", "WEIGHT", "STATE", "SINCE", "FLOWS", "WOULD DIE"];
+    let headings = ["TARGET", "ZONE", "WEIGHT", "STATE", "SINCE", "FLOWS", "WOULD DIE", "SILENT"];
     let mut shown = format!("{}\n{}", headline(group), look.table(headings, rows.collect()));
     let reasons: Vec<_> = group
         .target_health_descriptions
@@ -91,6 +93,14 @@ pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
         shown.push_str(&format!("\n{}", look.table(["TARGET", "REASON", "DESCRIPTION"], reasons)));
     }
     shown
+}
+
+/// For how long a target has been silent, if it is (R-12).
+fn silence(in_band: InBandView) -> String {
+    match in_band.silent_for_ms {
+        0 => "-".to_owned(),
+        ms => span(ms),
+    }
 }
 
 pub(super) fn registrations(result: &Registrations, look: &Look) -> String {
@@ -114,7 +124,9 @@ mod tests {
             json!({
                 "Target": {"Id": id, "Port": 6081, "AvailabilityZone": zone, "Weight": 1},
                 "HealthCheckPort": "80", "TargetHealth": health,
-                "Since": {"UnixMs": 1_795_985_257_007_i64, "Rfc3339": ""}, "Flows": flows, "WouldDie": would_die
+                "Since": {"UnixMs": 1_795_985_257_007_i64, "Rfc3339": ""}, "Flows": flows, "WouldDie": would_die,
+                "InBand": {"PacketsToTarget": 9, "PacketsFromTarget": 5,
+                           "SilentForMs": if flows == 0 { 12_500 } else { 0 }}
             })
         };
         serde_json::from_value(json!({
@@ -147,9 +159,9 @@ TARGET    STATE      REASON                     SINCE   FLOWS
     fn the_full_view_has_numbers_first_and_then_what_was_seen() {
         let expected = "\
 fw: 1 of 2 targets healthy; a dead one is detected within 150 ms
-TARGET    ZONE  WEIGHT  STATE      SINCE         FLOWS  WOULD DIE
-10.0.0.1  a          1  healthy    20:47:37.007   1200       1100
-10.0.0.2  all        1  unhealthy  20:47:37.007      0          0
+TARGET    ZONE  WEIGHT  STATE      SINCE         FLOWS  WOULD DIE  SILENT
+10.0.0.1  a          1  healthy    20:47:37.007   1200       1100       -
+10.0.0.2  all        1  unhealthy  20:47:37.007      0          0   12.5s
 
 TARGET    REASON                     DESCRIPTION
 10.0.0.2  Target.FailedHealthChecks  Health checks failed: connection refused by 10.0.0.2:80 after

@@ -6,6 +6,7 @@
 //! takes the short way: one small message to each worker, at once (H-7). The socket reaches all this
 //! as a [`Service`](super::socket::Service), in `core/service.rs`.
 
+mod inband;
 mod resets;
 mod scan;
 mod service;
@@ -31,6 +32,7 @@ use super::socket::{Applied, ChangeError};
 use super::store::Store;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
+use inband::InBand;
 use resets::Resets;
 use scan::Scan;
 
@@ -82,6 +84,7 @@ struct Inner {
     drains: DrainClocks<TargetKey>,
     workers: Workers,
     resets: Resets,
+    inband: InBand,
     scan: Option<Scan>,
     /// How far the clock was set forward (tests of timers).
     ahead: Duration,
@@ -102,6 +105,7 @@ impl Core {
                 drains: DrainClocks::default(),
                 workers: parts.workers,
                 resets: Resets::default(),
+                inband: InBand::default(),
                 scan: None,
                 ahead: Duration::ZERO,
             }),
@@ -126,6 +130,7 @@ impl Core {
                 Some(event) = health_events.recv() => self.health_changed(event),
                 _ = poll.tick() => {
                     self.hear_workers();
+                    self.watch_inband(Instant::now());
                     self.end_drains();
                 }
                 _ = sweep.tick() => self.sweep(),
@@ -231,6 +236,7 @@ impl Core {
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left.
     fn sweep(&self) {
         let mut inner = self.inner.borrow_mut();
+        inner.sweep_inband(Instant::now());
         for what in inner.summed_resets() {
             self.tell(Event::now(what));
         }
@@ -280,6 +286,7 @@ impl Inner {
         let verdict = |key: &TargetKey| health.verdict(key).unwrap_or(Verdict::Initial);
         let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict);
         self.workers.publish(forwarding);
+        self.follow_inband();
     }
 
     /// Tells the workers a target's condition.

@@ -127,6 +127,16 @@ pub enum What {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         description: String,
     },
+    /// A healthy target returned nothing of what it was sent, for as long as its group's
+    /// `flowgate.inband.silence_ms`, and is checked out of turn.
+    TargetSilent {
+        /// The target group's name.
+        target_group: String,
+        /// The target's address.
+        target: Ipv4Addr,
+        /// For how long it has been silent by now.
+        silent_for_ms: u64,
+    },
     /// Resets were sent since the last event of this kind for the same target and trigger.
     FlowsReset {
         /// The load balancer's name.
@@ -217,7 +227,7 @@ impl fmt::Display for ResetTrigger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// Target health changes.
+    /// Target health changes, and silent targets.
     Health,
     /// Resets, summed and sampled.
     Resets,
@@ -231,7 +241,7 @@ impl What {
     /// The kind to subscribe to for events such as this.
     pub fn kind(&self) -> EventKind {
         match self {
-            What::TargetHealthChanged { .. } => EventKind::Health,
+            What::TargetHealthChanged { .. } | What::TargetSilent { .. } => EventKind::Health,
             What::FlowsReset { .. } | What::TcpReset { .. } => EventKind::Resets,
             What::DrainStarted { .. } | What::DrainEnded { .. } => EventKind::Drains,
             What::ConfigChanged { .. } => EventKind::Config,

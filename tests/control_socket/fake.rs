@@ -5,8 +5,8 @@ use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, State, TargetGroup};
 use flowgate::control::socket::views::{
-    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, PortView,
-    Protocol, WorkerView,
+    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, InBandView,
+    PortView, Protocol, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
@@ -128,6 +128,11 @@ impl Service for Fake {
                 since: Timestamp::from_unix_ms(NOW - 60_000),
                 flows: 125,
                 would_die: 100,
+                in_band: Some(InBandView {
+                    packets_to_target: 5000,
+                    packets_from_target: 4000,
+                    silent_for_ms: if state == HealthState::Unhealthy { 1500 } else { 0 },
+                }),
             }
         };
         group.targets.iter().map(status).collect()

@@ -7,6 +7,7 @@ mod appliance;
 mod bad_start;
 mod failover;
 mod idle;
+mod inband;
 mod lab;
 mod laboratory;
 mod reset;

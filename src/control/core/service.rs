@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 use super::scan::Scan;
 use super::{Core, Inner};
 use crate::control::events::{Event, Timestamp};
-use crate::control::health::{HealthState, ReasonCode, StateReason, TargetKey};
+use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, TargetKey};
 use crate::control::model::{Change, State, TargetGroup};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
@@ -141,6 +141,7 @@ impl Inner {
                     since: view.since.wall.into(),
                     flows,
                     would_die: self.would_die(group, &key),
+                    in_band: self.inband_view(&key),
                 })
             })
             .collect();
@@ -159,6 +160,7 @@ impl Inner {
                     since: Timestamp::now(),
                     flows,
                     would_die: self.would_die(group, key),
+                    in_band: self.inband_view(key),
                 });
             }
         }
@@ -296,7 +298,7 @@ impl Inner {
         }
         for (key, slot) in self.slots.iter() {
             let name = format!("{}/{}", key.group, key.address);
-            sets.push(set(CounterScope::Target, name, self.target_counters(slot)));
+            sets.push(set(CounterScope::Target, name, self.target_counters(key, slot)));
         }
         sets
     }
@@ -315,7 +317,7 @@ impl Inner {
         counters
     }
 
-    fn target_counters(&self, slot: Slot) -> BTreeMap<String, u64> {
+    fn target_counters(&self, key: &TargetKey, slot: Slot) -> BTreeMap<String, u64> {
         let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
         let id = slot.id;
         let resets = |trigger: ResetTrigger| sum(&|all| &all.target(id).resets[trigger.index()]);
@@ -335,6 +337,7 @@ impl Inner {
             ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
         ]);
         counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
+        counters.extend(self.health.view(key).map(|view| checks(view.checks)).unwrap_or_default());
         counters
     }
 
@@ -342,7 +345,7 @@ impl Inner {
     fn group_counters(&self, group: &TargetGroup) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         for (key, slot) in self.slots.iter().filter(|(key, _)| &*key.group == group.name.as_str()) {
-            for (name, value) in self.target_counters(slot) {
+            for (name, value) in self.target_counters(key, slot) {
                 *counters.entry(name).or_default() += value;
             }
             let state = self.health.view(key).map(|view| view.state);
@@ -410,6 +413,18 @@ fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap
         ("Rounds", of(&|all| &all.rounds)),
         ("BusyRounds", of(&|all| &all.busy_rounds)),
         ("BusyCycles", of(&|all| &all.busy_cycles)),
+    ])
+}
+
+/// The counters of a target's checks.
+fn checks(totals: CheckTotals) -> BTreeMap<String, u64> {
+    named([
+        ("HealthCheckCount", totals.made),
+        ("HealthCheckCount_OutOfTurn", totals.out_of_turn),
+        ("FailedHealthCheckCount_Timeout", totals.timeouts),
+        ("FailedHealthCheckCount_ResponseCodeMismatch", totals.mismatches),
+        ("FailedHealthCheckCount_FailedHealthChecks", totals.failures),
+        ("FailedHealthCheckCount_InternalError", totals.internal_errors),
     ])
 }
 

@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -19,7 +18,7 @@ use super::check::{Checker, SocketChecker};
 use super::damping::{Thresholds, Verdict};
 use super::schedule::Schedule;
 use super::state::{HealthEvent, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
-use super::target::Target;
+use super::target::{Target, Turn};
 use crate::control::model::HealthCheckSettings;
 
 /// One target and what the engine is to do about it.
@@ -173,6 +172,16 @@ impl<C: Checker> HealthEngine<C> {
         }
     }
 
+    /// Counts `outcome` as if a check of `key` had just ended with it, for tests of whoever owns an
+    /// engine over real sockets.
+    #[cfg(test)]
+    pub(in crate::control) fn pretend(&self, key: &TargetKey, outcome: super::check::Outcome) {
+        let now = Moment::now();
+        let result = super::check::CheckResult { outcome, started: now, latency: std::time::Duration::ZERO };
+        let turn = Turn::Regular { delay: std::time::Duration::ZERO };
+        self.send(lock(&self.targets[key].target).end_check(result, turn, now));
+    }
+
     fn registered(&self, spec: CheckSpec, now: Moment) -> Watched {
         let (target, event) =
             Target::register(spec.key.clone(), spec.duty, Thresholds::of(&spec.settings), now);
@@ -262,24 +271,24 @@ struct Watch<C> {
 impl<C: Checker> Watch<C> {
     async fn run(mut self) {
         loop {
-            let delay = self.turn().await;
+            let turn = self.turn().await;
             lock(&self.target).begin_check();
             let result = self.checker.check(self.address, &self.settings).await;
-            let event = lock(&self.target).end_check(result, delay, Moment::now());
+            let event = lock(&self.target).end_check(result, turn, Moment::now());
             emit(&self.events, event);
         }
     }
 
-    /// Waits until a check is to be made; how late it is.
-    async fn turn(&mut self) -> Duration {
+    /// Waits until a check is to be made.
+    async fn turn(&mut self) -> Turn {
         let due = Instant::from_std(self.schedule.due());
         tokio::select! {
             () = sleep_until(due) => {
                 let now = Instant::now();
                 self.schedule.advance(now.into_std());
-                now.saturating_duration_since(due)
+                Turn::Regular { delay: now.saturating_duration_since(due) }
             }
-            Some(()) = self.requests.recv() => Duration::ZERO,
+            Some(()) = self.requests.recv() => Turn::Asked,
         }
     }
 }

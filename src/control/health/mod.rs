@@ -29,5 +29,6 @@ mod tests;
 pub use engine::{CannotCheck, CheckSpec, Duty, HealthEngine, Unused};
 pub use scope::NodeScope;
 pub use state::{
-    HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey,
+    CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,
+    TargetKey,
 };

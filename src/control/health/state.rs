@@ -223,6 +223,23 @@ pub struct HealthEvent {
     pub checks_in_row: u32,
 }
 
+/// The checks of one target that have ended, since this node first knew it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckTotals {
+    /// All that were begun and have ended.
+    pub made: u64,
+    /// Of these, those that were asked for out of turn.
+    pub out_of_turn: u64,
+    /// Failed by [`ReasonCode::Timeout`].
+    pub timeouts: u64,
+    /// Failed by [`ReasonCode::ResponseCodeMismatch`].
+    pub mismatches: u64,
+    /// Failed by [`ReasonCode::FailedHealthChecks`].
+    pub failures: u64,
+    /// Those that this node could not make.
+    pub internal_errors: u64,
+}
+
 /// How a target stands, for `describe-target-health`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetHealthView {
@@ -241,6 +258,8 @@ pub struct TargetHealthView {
     pub successes: u32,
     /// Failures in a row, up to now.
     pub failures: u32,
+    /// Every check that has ended.
+    pub checks: CheckTotals,
 }
 
 /// A check that ended.

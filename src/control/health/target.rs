@@ -7,8 +7,21 @@ use super::check::{CheckResult, Outcome};
 use super::damping::{Damping, Observation, Thresholds, Transition, Verdict};
 use super::engine::Duty;
 use super::state::{
-    HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey,
+    CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,
+    TargetKey,
 };
+
+/// Why a check was begun when it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It was due, and began so much later.
+    Regular {
+        /// How much.
+        delay: Duration,
+    },
+    /// It was asked for out of turn.
+    Asked,
+}
 
 /// One target.
 #[derive(Debug)]
@@ -25,6 +38,7 @@ pub(super) struct Target {
     /// When the first failed check of the present row began.
     row_began: Option<Moment>,
     last: Option<LastCheck>,
+    checks: CheckTotals,
 }
 
 impl Target {
@@ -51,6 +65,7 @@ impl Target {
             internal: None,
             row_began: None,
             last: None,
+            checks: CheckTotals::default(),
         }
     }
 
@@ -73,7 +88,8 @@ impl Target {
     pub(super) fn assign(&mut self, duty: Duty, thresholds: Thresholds, now: Moment) -> Option<HealthEvent> {
         let from = self.state();
         if duty == Duty::Check {
-            *self = Self { since: self.since, ..Self::unknown(self.key.clone(), duty, thresholds, now) };
+            let (since, checks) = (self.since, self.checks);
+            *self = Self { since, checks, ..Self::unknown(self.key.clone(), duty, thresholds, now) };
         }
         self.duty = duty;
         self.changed(from, now, 0)
@@ -97,13 +113,9 @@ impl Target {
         self.begun = true;
     }
 
-    /// A check has ended that began `delay` after it was due.
-    pub(super) fn end_check(
-        &mut self,
-        result: CheckResult,
-        delay: Duration,
-        now: Moment,
-    ) -> Option<HealthEvent> {
+    /// A check has ended that began in its `turn`.
+    pub(super) fn end_check(&mut self, result: CheckResult, turn: Turn, now: Moment) -> Option<HealthEvent> {
+        self.count(&result.outcome, turn);
         let (seen, failure) = match result.outcome {
             Outcome::Success => (Observation::Success, None),
             Outcome::Failure(reason) if reason.code == ReasonCode::InternalError => {
@@ -120,9 +132,26 @@ impl Target {
             Observation::Failure => self.row_began = self.row_began.or(Some(result.started)),
             Observation::Inconclusive => {}
         }
+        let delay = match turn {
+            Turn::Regular { delay } => delay,
+            Turn::Asked => Duration::ZERO,
+        };
         self.last = Some(LastCheck { started: result.started, latency: result.latency, delay, failure });
         let (damping, transition) = self.damping.observe(seen);
         self.settle(damping, transition, now)
+    }
+
+    fn count(&mut self, outcome: &Outcome, turn: Turn) {
+        let checks = &mut self.checks;
+        checks.made += 1;
+        checks.out_of_turn += u64::from(turn == Turn::Asked);
+        let Outcome::Failure(reason) = outcome else { return };
+        match reason.code {
+            ReasonCode::Timeout => checks.timeouts += 1,
+            ReasonCode::ResponseCodeMismatch => checks.mismatches += 1,
+            ReasonCode::InternalError => checks.internal_errors += 1,
+            _ => checks.failures += 1,
+        }
     }
 
     /// How it stands.
@@ -135,6 +164,7 @@ impl Target {
             last_check: self.last.clone(),
             successes: self.damping.successes(),
             failures: self.damping.failures(),
+            checks: self.checks,
         }
     }
 

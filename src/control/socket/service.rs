@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::views::{Counters, EndpointView, FlowPage, FlowQuery, PortView, WorkerView};
+use super::views::{Counters, EndpointView, FlowPage, FlowQuery, InBandView, PortView, WorkerView};
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::model::{Change, ModelError, Outcome, State, TargetGroup};
@@ -106,4 +106,6 @@ pub struct TargetStatus {
     /// Of these, how many its sudden death would end: all TCP flows that would be reset or left hanging,
     /// none where the group rebalances.
     pub would_die: u64,
+    /// How it stands by the traffic itself; none for a target that holds no slot.
+    pub in_band: Option<InBandView>,
 }

@@ -12,6 +12,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+/// A target by the traffic itself, beside what its checks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct InBandView {
+    /// Packets sent to it.
+    pub packets_to_target: u64,
+    /// Packets that it returned and that were delivered.
+    pub packets_from_target: u64,
+    /// For how long it has been sent packets and has returned none, in milliseconds; 0 where it has
+    /// returned one since, or was sent none. Late by 2 ms at most where the group has
+    /// `flowgate.inband.silence_ms`, and by 250 ms elsewhere.
+    pub silent_for_ms: u64,
+}
+
 /// Which flows are asked for. Every condition that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]

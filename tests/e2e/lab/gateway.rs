@@ -145,8 +145,10 @@ load_balancer = "{LOAD_BALANCER}"
         let mut group: Map<String, Value> =
             attributes.target_group.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
         let interval = CHECK_INTERVAL.as_millis().to_string();
-        group.insert("flowgate.health_check.interval_ms".to_owned(), json!(interval));
-        group.insert("flowgate.health_check.timeout_ms".to_owned(), json!(interval));
+        for key in ["flowgate.health_check.interval_ms", "flowgate.health_check.timeout_ms"] {
+            // A test may have its own.
+            group.entry(key).or_insert_with(|| json!(interval));
+        }
         let listener: Map<String, Value> =
             attributes.listener.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
         let targets: Vec<Value> =
@@ -289,6 +291,29 @@ load_balancer = "{LOAD_BALANCER}"
     fn change_registration(&self, method: &str, n: usize) {
         let targets = json!([{"Id": self.appliances[n].address}]);
         self.gateway().rpc.must(method, json!({"TargetGroupArn": TARGET_GROUP, "Targets": targets}));
+    }
+
+    /// Sets an attribute of the target group.
+    pub fn set_group_attribute(&self, key: &str, value: &str) {
+        let attributes = json!([{"Key": key, "Value": value}]);
+        self.gateway().rpc.must(
+            "modify-target-group-attributes",
+            json!({"TargetGroupArn": TARGET_GROUP, "Attributes": attributes}),
+        );
+    }
+
+    /// How appliance `n` stands by the traffic itself: packets sent, packets returned, and for how long
+    /// it has been silent.
+    pub fn inband_of(&self, n: usize) -> (u64, u64, Duration) {
+        let targets = json!([{"Id": self.appliances[n].address}]);
+        let result = self
+            .gateway()
+            .rpc
+            .must("describe-target-health", json!({"TargetGroupArn": TARGET_GROUP, "Targets": targets}));
+        let seen = &result["TargetHealthDescriptions"][0]["InBand"];
+        let [to, from, silent] =
+            ["PacketsToTarget", "PacketsFromTarget", "SilentForMs"].map(|name| number(seen, name));
+        (to, from, Duration::from_millis(silent))
     }
 
     /// Sets the clock by which flows age forward.

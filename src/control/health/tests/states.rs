@@ -258,6 +258,7 @@ async fn a_target_is_checked_at_once_out_of_turn_r12() {
     }
     sleep(ms(1)).await;
     assert_eq!(bench.script.take_begun().len(), 1, "three requests are one check");
+    assert_eq!(bench.view(&target).checks.out_of_turn, 1);
     assert_eq!(bench.view(&target).failures, 1, "its result counts");
     bench.engine.check_now(&target).unwrap();
     sleep(ms(1)).await;
@@ -287,4 +288,21 @@ async fn a_check_asked_for_during_another_begins_after_it_r12() {
     assert_eq!(bench.script.take_begun(), []);
     sleep(ms(200)).await;
     assert_eq!(bench.script.take_begun().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_are_counted_by_how_they_ended_and_no_state_forgets_them_h5() {
+    let (mut bench, target) = (Bench::new(), key(1));
+    bench.engine.update([checked(&target)]);
+    let manners = [(Manner::Answers, 5), (Manner::Refuses, 4), (Manner::Silent, 3), (Manner::NoSocket, 2)];
+    for (manner, checks) in manners {
+        bench.script.set(&target, manner);
+        bench.pass(checks).await;
+    }
+    let checks = bench.view(&target).checks;
+    assert_eq!((checks.failures, checks.timeouts, checks.internal_errors), (4, 3, 2));
+    assert_eq!((checks.made, checks.out_of_turn, checks.mismatches), (14, 0, 0));
+    bench.engine.update([spec(&target, Duty::Drain)]);
+    bench.engine.update([checked(&target)]);
+    assert_eq!(bench.view(&target).checks, checks);
 }

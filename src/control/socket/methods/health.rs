@@ -10,6 +10,7 @@ use crate::control::model::{GENEVE_PORT, TargetGroup};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use crate::control::socket::service::{Service, TargetStatus};
+use crate::control::socket::views::InBandView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -17,7 +18,7 @@ use std::net::Ipv4Addr;
 pub(super) fn register(table: &mut Dispatcher) {
     table.method(
         "describe-target-health",
-        "Tells how the targets of a group stand: state, reason, since when, live flows, and how many of these their death would end.",
+        "Tells how the targets of a group stand: state, reason, since when, live flows, how many of these their death would end, and what the traffic itself says.",
         describe_target_health,
     );
 }
@@ -62,6 +63,10 @@ pub struct TargetHealthDescription {
     pub flows: u64,
     /// Of these, how many its sudden death would end: all TCP flows that would be reset or left hanging, none where the group rebalances.
     pub would_die: u64,
+    /// How it stands by the traffic itself, whatever its checks say; none for a target that is not
+    /// registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_band: Option<InBandView>,
 }
 
 /// A target.
@@ -139,6 +144,7 @@ impl TargetHealthDescription {
             since: Some(status.since),
             flows: status.flows,
             would_die: status.would_die,
+            in_band: status.in_band,
         }
     }
 
@@ -155,6 +161,7 @@ impl TargetHealthDescription {
             since: None,
             flows: 0,
             would_die: 0,
+            in_band: None,
         }
     }
 }
