@@ -233,7 +233,7 @@ impl Core {
         }
     }
 
-    /// Sums up resets, and gives back the slots of targets that are gone and have no flow left.
+    /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
     fn sweep(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.sweep_inband(Instant::now());
@@ -311,7 +311,11 @@ impl Inner {
         let gone: Vec<TargetKey> = self
             .slots
             .iter()
-            .filter(|(key, slot)| !known.contains(key) && self.workers.flows_of(slot.id) == 0)
+            .filter(|(key, slot)| {
+                // Resets that are still owed are counted by target as well.
+                let owing = || self.workers.sum(|counters| &counters.target(slot.id).owing_flows);
+                !known.contains(key) && self.workers.flows_of(slot.id) == 0 && owing() == 0
+            })
             .map(|(key, _)| key.clone())
             .collect();
         for key in &gone {

@@ -162,7 +162,8 @@ pub enum What {
         target: Option<Ipv4Addr>,
         /// Why.
         trigger: ResetTrigger,
-        /// Who sent the packet that was answered, and now has the reset.
+        /// Who has the reset: whoever sent the packet that was answered, or, of `proactive`, the end that was
+        /// told unasked.
         sent_to: IpAddr,
         /// That side's TCP port.
         sent_to_port: u16,
@@ -198,7 +199,7 @@ pub enum What {
     },
 }
 
-/// What made a reset.
+/// What made a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetTrigger {
@@ -210,6 +211,10 @@ pub enum ResetTrigger {
     IdleTimeout,
     /// no such flow is known.
     NoFlow,
+    /// the flow was reset before, and this end was not told, or sent all the same.
+    BothEnds,
+    /// the flow's target is unhealthy or gone, and its ends were told unasked.
+    Proactive,
 }
 
 impl fmt::Display for ResetTrigger {
@@ -219,6 +224,8 @@ impl fmt::Display for ResetTrigger {
             ResetTrigger::Deregistration => "deregistration",
             ResetTrigger::IdleTimeout => "idle-timeout",
             ResetTrigger::NoFlow => "no-flow",
+            ResetTrigger::BothEnds => "both-ends",
+            ResetTrigger::Proactive => "proactive",
         })
     }
 }

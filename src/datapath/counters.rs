@@ -119,6 +119,8 @@ counted_enum! {
         ExpiredFlow = "expired_flow",
         /// A reset was due, but this packet may not be answered with one.
         NotAnswerable = "not_answerable",
+        /// A reset was due, but a guard held it back, and there was nowhere to send the packet.
+        ResetSuppressed = "reset_suppressed",
         /// No target is registered: the flow was rejected.
         NoTarget = "no_target",
         /// The target's link-layer address is not known.
@@ -185,6 +187,22 @@ counted_enum! {
         IdleTimeout = "idle_timeout",
         /// The packet belongs to no flow (R-3, F-8).
         NoFlow = "no_flow",
+        /// The flow was reset before, and this end of it had not been told, or went on sending.
+        BothEnds = "both_ends",
+        /// The flow's target is unhealthy or gone and its ends were told unasked.
+        Proactive = "proactive",
+    }
+}
+
+counted_enum! {
+    /// Why a reset that was due was held back.
+    Suppressed {
+        /// The target has not been unhealthy for long enough.
+        Hold = "hold",
+        /// Too few of the targets are healthy: the checks may be at fault.
+        MinHealthy = "min_healthy",
+        /// As many resets as may be were sent lately.
+        Rate = "rate",
     }
 }
 
@@ -205,6 +223,8 @@ pub struct TargetCounters {
     pub packets_back: Counter,
     /// Bytes of inner packets that it returned.
     pub bytes_back: Counter,
+    /// Flows of it that were reset and are remembered for an end that may have to be told.
+    pub owing_flows: Counter,
     /// Flows that were moved away from it (`rebalance`).
     pub moved_away: Counter,
     /// Resets sent for its flows, by trigger.
@@ -220,6 +240,8 @@ pub struct GatewayCounters {
     pub rejected_flows_tcp: Counter,
     /// Resets sent, by trigger; their sum is `TCP_ELB_Reset_Count`.
     pub resets: [Counter; ResetTrigger::COUNT],
+    /// Resets held back, by reason.
+    pub suppressed: [Counter; Suppressed::COUNT],
     /// Flows given to a target though none was healthy (F-6).
     pub fail_open_flows: Counter,
     /// Packets forwarded without state because the table was full (F-12).
@@ -252,6 +274,8 @@ pub struct WorkerCounters {
     pub flows_expired: Counter,
     /// Flows that had to leave for others because the table was full.
     pub flows_evicted: Counter,
+    /// Resets that no arriving packet became and that the port did not take.
+    pub resets_unsent: Counter,
     /// Events not told to the control core because its ring was full.
     pub events_lost: Counter,
     /// The configuration that the worker goes by.
@@ -281,6 +305,7 @@ impl Default for WorkerCounters {
             flow_entries: Counter::default(),
             flows_expired: Counter::default(),
             flows_evicted: Counter::default(),
+            resets_unsent: Counter::default(),
             events_lost: Counter::default(),
             configuration: Counter::default(),
             targets: (0..MAX_TARGETS).map(|_| CachePadded::default()).collect(),

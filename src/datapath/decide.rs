@@ -7,7 +7,7 @@
 //! "SYN" in the rules is an attempt to open a connection: SYN without ACK and without RST. A SYN-ACK
 //! never opens a flow and is answered like any other packet.
 
-use super::counters::{DropReason, ResetTrigger};
+use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::forwarding::{Condition, Failover, Policy, UnknownFlow};
 use crate::flow::{Direction, Ended, FlowState, Timers, expiry};
 use crate::id::Millis;
@@ -51,8 +51,12 @@ pub struct FlowFacts {
     /// Whether it was made while no target was healthy (F-6), and no packet of it has found its target
     /// healthy since.
     pub fail_open: bool,
+    /// Which of its ends are owed a reset.
+    pub debts: Debts,
     /// The condition of its target.
     pub condition: Condition,
+    /// For how many milliseconds its target has been unhealthy, if it is.
+    pub unhealthy_for: u32,
 }
 
 /// Which directions of a flow have sent a FIN.
@@ -64,6 +68,53 @@ pub struct Fins {
     pub high: bool,
 }
 
+/// Which ends of a flow are owed a reset: those that were not told that the gateway ended their
+/// connection, or that were told without having asked. Each end by the direction that it
+/// sends in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debts {
+    /// The sender of [`Direction::LowToHigh`].
+    pub low: bool,
+    /// The sender of [`Direction::HighToLow`].
+    pub high: bool,
+}
+
+impl Debts {
+    /// Nobody is owed anything.
+    pub const NONE: Debts = Debts { low: false, high: false };
+    /// Both ends are.
+    pub const BOTH: Debts = Debts { low: true, high: true };
+
+    /// Whether the sender of this direction is owed a reset.
+    #[inline]
+    pub fn to(self, sender: Direction) -> bool {
+        match sender {
+            Direction::LowToHigh => self.low,
+            Direction::HighToLow => self.high,
+        }
+    }
+
+    /// These, and one to the sender of this direction.
+    #[inline]
+    #[must_use]
+    pub fn and(self, sender: Direction) -> Debts {
+        match sender {
+            Direction::LowToHigh => Debts { low: true, ..self },
+            Direction::HighToLow => Debts { high: true, ..self },
+        }
+    }
+
+    /// These, without what the sender of this direction was owed.
+    #[inline]
+    #[must_use]
+    pub fn without(self, sender: Direction) -> Debts {
+        match sender {
+            Direction::LowToHigh => Debts { low: false, ..self },
+            Direction::HighToLow => Debts { high: false, ..self },
+        }
+    }
+}
+
 /// What surrounds the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
@@ -73,6 +124,10 @@ pub struct Surroundings<'a> {
     pub timers: &'a Timers,
     /// Whether some target that new flows may go to is healthy.
     pub any_healthy: bool,
+    /// How many of a hundred of these targets are healthy.
+    pub healthy_percent: u8,
+    /// Whether `max_per_second` leaves room for a reset now.
+    pub may_reset: bool,
     /// Whether the table turned away flows lately, so that a connection may be known to nobody
     /// though it is alive (F-12).
     pub overflowed: bool,
@@ -89,6 +144,26 @@ pub struct Update {
     pub fins: Fins,
     /// Its fail-open mark from now on.
     pub fail_open: bool,
+    /// What it owes from now on.
+    pub debts: Debts,
+}
+
+/// What becomes of the entry, if there is one, when its packet is not sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It goes.
+    Forget,
+    /// It stays as it is, but for what it owes.
+    Keep(Debts),
+    /// The flow ends here, and is remembered for what it owes.
+    Owe(Debts),
+}
+
+impl Then {
+    /// An ended flow is worth its entry as long as it owes something.
+    fn remember(debts: Debts, then: fn(Debts) -> Then) -> Then {
+        if debts == Debts::NONE { Then::Forget } else { then(debts) }
+    }
 }
 
 /// What to do with a packet.
@@ -98,42 +173,66 @@ pub enum Verdict {
     Stay(Update),
     /// Choose a healthy target for its flow, then send it there (`rebalance`).
     Move(Update),
-    /// Choose a target and make an entry; the old entry, if there is one, goes.
-    New,
-    /// Answer it with a reset; the entry, if there is one, goes.
-    Reset(ResetTrigger),
-    /// Drop it; the entry, if there is one, has had its last packet and goes.
-    Drop(DropReason),
+    /// Choose a target and make an entry, which owes this; the old entry, if there is one, goes.
+    New(Debts),
+    /// Answer it with a reset.
+    Reset(ResetTrigger, Then),
+    /// A reset was due and is held back: send it to its flow's target; if there is none, drop
+    /// it and leave the entry as it is.
+    Held(Suppressed, Option<Update>),
+    /// Drop it.
+    Drop(DropReason, Then),
 }
 
 /// What to do with a packet that a client or a server sent.
 #[inline]
 pub fn decide(packet: &Facts, flow: Option<&FlowFacts>, around: &Surroundings<'_>) -> Verdict {
+    let verdict = unguarded(packet, flow, around);
+    match verdict {
+        Verdict::Reset(trigger, _) => guarded(trigger, packet, flow, around).unwrap_or(verdict),
+        _ => verdict,
+    }
+}
+
+/// The same without R-11.
+#[inline]
+fn unguarded(packet: &Facts, flow: Option<&FlowFacts>, around: &Surroundings<'_>) -> Verdict {
     let Some(flow) = flow else { return without_flow(packet, around) };
     if flow.state == FlowState::Expired {
         return expired(packet, around);
     }
     match expiry(flow.state, flow.last_seen, around.now, around.timers) {
+        None if flow.state == FlowState::Owing => owing(packet, flow, around),
         None => live(packet, flow, around),
         Some(Ended::TcpIdle) => expired(packet, around),
-        // A flow that closed, never got past its SYN, or is of another protocol is not remembered.
-        Some(Ended::Closed | Ended::HalfOpen | Ended::OtherIdle) => without_flow(packet, around),
+        // A flow that closed, never got past its SYN, was reset long ago, or is of another protocol is
+        // not remembered.
+        Some(Ended::Closed | Ended::HalfOpen | Ended::OtherIdle | Ended::Owing) => {
+            without_flow(packet, around)
+        }
     }
 }
 
 /// F-8: the first packet of a flow, or one that belongs to none.
 #[inline]
 fn without_flow(packet: &Facts, around: &Surroundings<'_>) -> Verdict {
-    let policy = around.policy;
-    let adopted = policy.unknown_flow == UnknownFlow::Adopt && !packet.resets();
+    let adopted = around.policy.unknown_flow == UnknownFlow::Adopt && !packet.resets();
     if !packet.tcp || packet.opens() || adopted || around.overflowed {
-        Verdict::New
-    } else if packet.resets() {
-        Verdict::Drop(DropReason::UnknownFlow)
-    } else if policy.unknown_flow == UnknownFlow::Reset || policy.reset_on_idle {
-        Verdict::Reset(ResetTrigger::NoFlow)
+        Verdict::New(Debts::NONE)
     } else {
-        Verdict::Drop(DropReason::UnknownFlow)
+        of_no_flow(packet, around, Then::Forget)
+    }
+}
+
+/// F-8, R-3: a TCP packet that opens nothing and is of no flow.
+fn of_no_flow(packet: &Facts, around: &Surroundings<'_>, then: Then) -> Verdict {
+    let policy = around.policy;
+    if packet.resets() {
+        Verdict::Drop(DropReason::UnknownFlow, then)
+    } else if policy.unknown_flow == UnknownFlow::Reset || policy.reset_on_idle {
+        Verdict::Reset(ResetTrigger::NoFlow, then)
+    } else {
+        Verdict::Drop(DropReason::UnknownFlow, then)
     }
 }
 
@@ -141,12 +240,38 @@ fn without_flow(packet: &Facts, around: &Surroundings<'_>) -> Verdict {
 #[inline]
 fn expired(packet: &Facts, around: &Surroundings<'_>) -> Verdict {
     if packet.opens() {
-        Verdict::New
+        Verdict::New(Debts::NONE)
     } else if around.policy.reset_on_idle && !packet.resets() {
-        Verdict::Reset(ResetTrigger::IdleTimeout)
+        Verdict::Reset(ResetTrigger::IdleTimeout, after_reset(packet, Debts::NONE, around))
     } else {
-        Verdict::Drop(DropReason::ExpiredFlow)
+        Verdict::Drop(DropReason::ExpiredFlow, Then::Forget)
     }
+}
+
+/// a packet of a TCP flow that the gateway has ended by a reset.
+fn owing(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict {
+    let left = flow.debts.without(packet.direction);
+    if packet.opens() {
+        return Verdict::New(left); // R-6; its sender has nothing left of the old connection.
+    }
+    if !flow.debts.to(packet.direction) {
+        // This end was told. It is never adopted: it is known that the connection is over.
+        return of_no_flow(packet, around, Then::Keep(flow.debts));
+    }
+    let then = Then::remember(left, Then::Keep);
+    if packet.resets() {
+        Verdict::Drop(DropReason::UnknownFlow, then) // It has ended the connection itself.
+    } else {
+        Verdict::Reset(ResetTrigger::BothEnds, then)
+    }
+}
+
+/// what becomes of a flow one of whose packets is answered with a reset.
+#[inline]
+fn after_reset(packet: &Facts, debts: Debts, around: &Surroundings<'_>) -> Then {
+    let left = debts.without(packet.direction);
+    let left = if around.policy.both_ends { left.and(packet.direction.reverse()) } else { left };
+    Then::remember(left, Then::Owe)
 }
 
 /// A packet of a live flow.
@@ -155,37 +280,109 @@ fn live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict 
     if packet.opens() {
         return syn_on_live(packet, flow, around);
     }
-    let stay = Verdict::Stay(update(packet, flow));
-    let policy = around.policy;
-    let reset = match flow.condition {
-        Condition::Initial | Condition::Healthy | Condition::Draining => return stay, // T-3, T-5, T-7, F-5
-        Condition::Unhealthy => policy.reset_on_unhealthy.then_some(ResetTrigger::Unhealthy),
-        Condition::Removed => policy.reset_on_deregistration.then_some(ResetTrigger::Deregistration),
-    };
-    if policy.failover == Failover::Rebalance {
-        // It wins over a reset. With nobody healthy the flow stays until somebody is (T-6).
-        return if around.any_healthy { Verdict::Move(update(packet, flow)) } else { stay };
+    if packet.tcp
+        && flow.debts.to(packet.direction)
+        && !packet.flags.intersects(TcpFlags::SYN | TcpFlags::RST)
+    {
+        // the flow is new, this packet is of the connection before it: a challenge ACK (RFC 5961 4)
+        // to the new connection's SYN, say.
+        return Verdict::Reset(ResetTrigger::BothEnds, Then::Keep(flow.debts.without(packet.direction)));
     }
+    let out = matches!(flow.condition, Condition::Unhealthy | Condition::Removed);
+    if out && around.policy.failover == Failover::Rebalance && around.any_healthy {
+        // It wins over a reset. With nobody healthy the flow stays until somebody is (T-6).
+        return Verdict::Move(update(packet, flow)); // T-1, T-2, T-4
+    }
+    match reset_due(flow, around) {
+        // T-1, T-4
+        Some(trigger) if packet.tcp && !packet.resets() => {
+            Verdict::Reset(trigger, after_reset(packet, flow.debts, around))
+        }
+        _ => Verdict::Stay(update(packet, flow)), // T-1 to T-4, T-7, F-5
+    }
+}
+
+/// whether a TCP flow is to be reset for its target's sake.
+#[inline]
+fn reset_due(flow: &FlowFacts, around: &Surroundings<'_>) -> Option<ResetTrigger> {
+    let policy = around.policy;
+    let trigger = match flow.condition {
+        Condition::Initial | Condition::Healthy | Condition::Draining => return None, // T-3, T-5, T-7, F-5
+        Condition::Unhealthy => policy.reset_on_unhealthy.then_some(ResetTrigger::Unhealthy)?,
+        Condition::Removed => policy.reset_on_deregistration.then_some(ResetTrigger::Deregistration)?,
+    };
     // A reset must have somewhere to go: not a flow that was made while nobody was healthy (T-6).
-    let may_be_reset = packet.tcp && !packet.resets() && (!flow.fail_open || around.any_healthy);
-    match reset {
-        Some(trigger) if may_be_reset => Verdict::Reset(trigger), // T-1, T-4
-        _ => stay,                                                // T-1, T-2, T-4
+    let spared = flow.fail_open && !around.any_healthy;
+    (policy.failover == Failover::NoRebalance && !spared).then_some(trigger)
+}
+
+/// whether a reset is held back, and why.
+#[inline]
+fn held(trigger: ResetTrigger, unhealthy_for: u32, around: &Surroundings<'_>) -> Option<Suppressed> {
+    let guards = &around.policy.guards;
+    if trigger == ResetTrigger::Unhealthy {
+        if unhealthy_for < guards.hold_ms {
+            return Some(Suppressed::Hold);
+        }
+        if u32::from(around.healthy_percent) < guards.min_healthy_percent {
+            return Some(Suppressed::MinHealthy);
+        }
+    }
+    (!around.may_reset).then_some(Suppressed::Rate)
+}
+
+/// What becomes of a packet whose reset is held back: while its flow lives it goes on, as it does
+/// with resets off.
+#[cold]
+fn guarded(
+    trigger: ResetTrigger,
+    packet: &Facts,
+    flow: Option<&FlowFacts>,
+    around: &Surroundings<'_>,
+) -> Option<Verdict> {
+    let why = held(trigger, flow.map_or(0, |flow| flow.unhealthy_for), around)?;
+    let lives = matches!(trigger, ResetTrigger::Unhealthy | ResetTrigger::Deregistration);
+    Some(Verdict::Held(why, flow.filter(|_| lives).map(|flow| update(packet, flow))))
+}
+
+/// Whether the ends of a silent flow are told without having asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// Nobody is told.
+    No,
+    /// A guard holds it back for now.
+    Held(Suppressed),
+    /// Both ends are told.
+    Tell,
+}
+
+/// whether a flow's ends are to be told that its target is out, though they are silent. On top of what
+/// a reset in answer asks for, somebody must be healthy: a client that is told comes back at once.
+pub fn unasked(flow: &FlowFacts, around: &Surroundings<'_>) -> Unasked {
+    let may = around.policy.proactive
+        && around.any_healthy
+        && flow.state == FlowState::Established
+        && expiry(flow.state, flow.last_seen, around.now, around.timers).is_none();
+    match reset_due(flow, around).filter(|_| may) {
+        None => Unasked::No,
+        Some(trigger) => held(trigger, flow.unhealthy_for, around).map_or(Unasked::Tell, Unasked::Held),
     }
 }
 
 /// A SYN on a live flow: a retransmission, or the port used again (F-9, F-14, R-6).
 #[inline]
 fn syn_on_live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict {
+    // The SYN's sender has nothing left of a connection before it.
+    let new = Verdict::New(flow.debts.without(packet.direction));
     if flow.state == FlowState::Closed {
-        return Verdict::New; // F-9
+        return new; // F-9
     }
     let policy = around.policy;
     let reset = match flow.condition {
         Condition::Healthy => false,
         Condition::Initial | Condition::Draining => {
             return if policy.syn_reselect && around.any_healthy {
-                Verdict::New // F-14
+                new // F-14
             } else {
                 Verdict::Stay(update(packet, flow))
             };
@@ -201,7 +398,7 @@ fn syn_on_live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> V
     // next packet would reset, and no better than what one has that failed open already.
     let next_would_reset = reset && !flow.fail_open && policy.failover == Failover::NoRebalance;
     if around.any_healthy || next_would_reset || flow.condition == Condition::Removed {
-        Verdict::New // F-14, R-6
+        new // F-14, R-6
     } else {
         Verdict::Stay(update(packet, flow))
     }
@@ -212,13 +409,26 @@ fn syn_on_live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> V
 fn update(packet: &Facts, flow: &FlowFacts) -> Update {
     let fail_open = flow.fail_open && flow.condition != Condition::Healthy;
     if !packet.tcp {
-        return Update { state: flow.state, fins: flow.fins, fail_open };
+        return Update { state: flow.state, fins: flow.fins, fail_open, debts: flow.debts };
     }
+    let debts = debts(packet, flow.debts);
     if packet.opens() {
         // The tuple is used again: what the connection before it closed is open again.
-        return Update { state: flow.state, fins: Fins::default(), fail_open };
+        return Update { state: flow.state, fins: Fins::default(), fail_open, debts };
     }
-    Update { fail_open, ..close(flow.state, flow.fins, packet) }
+    Update { fail_open, debts, ..close(flow.state, flow.fins, packet) }
+}
+
+/// What a flow owes after a packet of it was sent on. An owed end's SYN, SYN-ACK or reset shows that
+/// it has nothing left of the old connection. Anything but a SYN or a reset of the other end shows that the
+/// new one stands: then whatever the owed end sends is of the new one.
+#[inline]
+fn debts(packet: &Facts, debts: Debts) -> Debts {
+    if packet.opens() || packet.resets() || debts.to(packet.direction) {
+        debts.without(packet.direction)
+    } else {
+        Debts::NONE
+    }
 }
 
 /// State and FINs after a packet that is no opening SYN. Also used for what an appliance returns, so
@@ -237,7 +447,7 @@ pub fn close(state: FlowState, fins: Fins, packet: &Facts) -> Update {
     } else {
         state
     };
-    Update { state, fins, fail_open: false }
+    Update { state, fins, fail_open: false, debts: Debts::NONE }
 }
 
 /// The state that a flow's first packet gives it.

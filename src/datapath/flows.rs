@@ -1,9 +1,9 @@
 //! A worker's flows: the flow table together with what must stay true beside it: the link-layer
-//! headers that flows hold and the number of live flows of each target.
+//! headers that flows hold and the numbers of live and of remembered flows of each target.
 
 use super::arrival::Arrival;
 use super::counters::WorkerCounters;
-use super::decide::{Facts, Fins, FlowFacts, Update, close, first_state};
+use super::decide::{Debts, Facts, Fins, FlowFacts, Then, Update, close, first_state};
 use super::forwarding::{Condition, Conditions, Forwarding};
 use super::links::LinkTable;
 use crate::flow::{
@@ -36,15 +36,27 @@ impl Flows {
 
     /// What decides over a packet of this flow.
     #[inline]
-    pub fn facts(&self, id: EntryId, forwarding: &Forwarding, conditions: &Conditions) -> FlowFacts {
+    pub fn facts(
+        &self,
+        id: EntryId,
+        forwarding: &Forwarding,
+        conditions: &Conditions,
+        now: Millis,
+    ) -> FlowFacts {
         let entry = self.table.entry(id);
         let known = forwarding.target(entry.target, entry.target_generation).is_some();
+        let condition = if known { conditions.of(entry.target) } else { Condition::Removed };
         FlowFacts {
             state: entry.state(),
             last_seen: entry.last_seen,
             fins: fins(entry.flags),
             fail_open: entry.flags.contains(FlowFlags::FAIL_OPEN),
-            condition: if known { conditions.of(entry.target) } else { Condition::Removed },
+            debts: debts(entry.flags),
+            condition,
+            unhealthy_for: match condition {
+                Condition::Unhealthy => conditions.unhealthy_for(entry.target, now),
+                _ => 0,
+            },
         }
     }
 
@@ -54,13 +66,14 @@ impl Flows {
         arrival: &Arrival,
         (target, target_generation): (TargetId, u16),
         link: LinkId,
-        fail_open: bool,
+        (fail_open, debts): (bool, Debts),
         now: Millis,
         counters: &WorkerCounters,
     ) -> Result<EntryId, NoRoom> {
         let mut flags = FlowFlags::empty();
         flags.set(FlowFlags::INITIATOR_HIGH, arrival.direction == Direction::HighToLow);
         flags.set(FlowFlags::FAIL_OPEN, fail_open);
+        set_debts(&mut flags, debts);
         let mut links = [LinkId::NONE; 2];
         links[arrival.direction.index()] = link;
         let new = NewEntry {
@@ -101,6 +114,26 @@ impl Flows {
         counters.flow_entries.set(u64::from(self.table.len()));
     }
 
+    /// Does with a flow's entry what a packet that is not sent on leaves of it.
+    pub fn after(&mut self, id: EntryId, then: Then, now: Millis, counters: &WorkerCounters) {
+        match then {
+            Then::Forget => self.end(id, counters),
+            Then::Keep(debts) => set_debts(&mut self.table.entry_mut(id).flags, debts),
+            Then::Owe(debts) => self.owe(id, debts, now, counters),
+        }
+    }
+
+    /// Ends a flow and remembers it for what it owes, from now on.
+    pub fn owe(&mut self, id: EntryId, debts: Debts, now: Millis, counters: &WorkerCounters) {
+        settle(&mut self.links, self.table.entry(id), counters);
+        self.table.set_state(id, FlowState::Owing);
+        let entry = self.table.entry_mut(id);
+        entry.link = [LinkId::NONE; 2];
+        entry.last_seen = now;
+        set_debts(&mut entry.flags, debts);
+        counters.target(entry.target).owing_flows.add(1);
+    }
+
     /// Notes a packet that a client or a server sent, and what it makes of its flow.
     #[inline]
     pub fn update(&mut self, id: EntryId, update: &Update, now: Millis) {
@@ -118,11 +151,38 @@ impl Flows {
         flags.set(FlowFlags::FIN_LOW, update.fins.low);
         flags.set(FlowFlags::FIN_HIGH, update.fins.high);
         flags.set(FlowFlags::FAIL_OPEN, update.fail_open);
+        set_debts(&mut flags, update.debts);
         if flags != entry.flags {
             entry.flags = flags;
         }
         if entry.state() != update.state {
             self.table.set_state(id, update.state);
+        }
+    }
+
+    /// Notes how far the sender of a TCP packet has acknowledged, so that it can be told though it is
+    /// silent.
+    #[inline]
+    pub fn note_ack(&mut self, id: EntryId, arrival: &Arrival, frame: &[u8]) {
+        let tcp = usize::from(arrival.link_len) + usize::from(arrival.packet.header_len);
+        let Some([seq, ack]) =
+            frame.get(tcp + 4..).and_then(|numbers| numbers.as_chunks::<4>().0.first_chunk())
+        else {
+            return;
+        };
+        let entry = self.table.entry_mut(id);
+        if arrival.facts().opens() {
+            return entry.forget_acks(); // The port is used again.
+        }
+        if !arrival.packet.tcp_flags.contains(TcpFlags::ACK) {
+            return;
+        }
+        entry.note_ack(arrival.direction, u32::from_be_bytes(*ack));
+        // Of a server that has said nothing since its SYN-ACK only this is known: it expects what it is
+        // sent.
+        let peer = arrival.direction.reverse();
+        if entry.last_ack(peer).is_none() {
+            entry.note_ack(peer, u32::from_be_bytes(*seq));
         }
     }
 
@@ -136,7 +196,8 @@ impl Flows {
         let entry = self.table.entry(id);
         let fail_open = entry.flags.contains(FlowFlags::FAIL_OPEN);
         let facts = Facts { tcp: true, flags: inner.tcp_flags, direction };
-        let update = Update { fail_open, ..close(entry.state(), fins(entry.flags), &facts) };
+        let debts = debts(entry.flags);
+        let update = Update { fail_open, debts, ..close(entry.state(), fins(entry.flags), &facts) };
         self.apply(id, &update);
     }
 
@@ -176,7 +237,7 @@ impl Flows {
     #[inline]
     pub fn live_by_cookie(&self, cookie: Cookie) -> Option<EntryId> {
         let id = self.table.by_cookie(cookie).ok()?;
-        (self.table.entry(id).state() != FlowState::Expired).then_some(id)
+        is_live(self.table.entry(id)).then_some(id)
     }
 
     /// Whether the table turned flows away less than an idle timeout ago: a connection that was
@@ -210,8 +271,10 @@ impl Flows {
             steps,
             now,
             |entry| forwarding.timers(entry.key().endpoint()),
-            |entry, _ended: Ended| {
-                counters.flows_expired.add(1);
+            |entry, ended: Ended| {
+                if ended != Ended::Owing {
+                    counters.flows_expired.add(1);
+                }
                 settle(links, entry, counters);
             },
         );
@@ -220,9 +283,12 @@ impl Flows {
 }
 
 /// Settles the accounts of a flow that is not live any more: its headers are let go and its target has
-/// a flow less. An entry that is remembered as expired (F-10) was settled when it expired.
+/// a flow less. An entry that is remembered (F-10, R-9) was settled when its flow ended.
 fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
-    if entry.state() == FlowState::Expired {
+    if entry.state() == FlowState::Owing {
+        counters.target(entry.target).owing_flows.sub(1);
+    }
+    if !is_live(entry) {
         return;
     }
     counters.endpoint_flows(entry.key().endpoint()).sub(1);
@@ -234,6 +300,23 @@ fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
     for link in entry.link {
         links.release(link);
     }
+}
+
+/// Whether an entry in use is more than a memory of a flow.
+#[inline]
+fn is_live(entry: &Entry) -> bool {
+    !matches!(entry.state(), FlowState::Expired | FlowState::Owing)
+}
+
+#[inline]
+fn debts(flags: FlowFlags) -> Debts {
+    Debts { low: flags.contains(FlowFlags::OWED_LOW), high: flags.contains(FlowFlags::OWED_HIGH) }
+}
+
+#[inline]
+fn set_debts(flags: &mut FlowFlags, debts: Debts) {
+    flags.set(FlowFlags::OWED_LOW, debts.low);
+    flags.set(FlowFlags::OWED_HIGH, debts.high);
 }
 
 #[inline]

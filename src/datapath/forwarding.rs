@@ -12,7 +12,7 @@ use super::routes::Routes;
 use super::steering::{Steering, any_source_port};
 use crate::balance::TargetMap;
 use crate::flow::{Timers, Tuple};
-use crate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
+use crate::id::{EndpointId, GatewayId, InterfaceId, Millis, PortId, TargetId, WorkerId};
 use crate::wire::geneve::outer::OuterTemplate;
 
 /// One version of the forwarding state.
@@ -266,20 +266,37 @@ pub enum Condition {
     Removed,
 }
 
-/// One worker's copy of the targets' conditions, and how many members of each load balancer are
-/// healthy.
+/// One worker's copy of the targets' conditions, since when the unhealthy are so, and how many
+/// members of each load balancer are healthy.
 #[derive(Debug)]
 pub struct Conditions {
     by_target: Box<[Condition]>,
-    healthy_members: Box<[u16]>,
+    /// Since when an unhealthy target is so; `None` for longer than any guard asks for, and for others.
+    unhealthy_since: Box<[Option<Millis>]>,
+    members: Box<[Members]>,
+    /// The next target whose time is looked at.
+    hand: usize,
 }
+
+/// How many targets new flows of a load balancer may go to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Members {
+    healthy: u16,
+    /// Of a hundred, rounded down.
+    healthy_percent: u8,
+}
+
+/// More than the longest hold of a reset, and far less than [`Millis`] can tell apart.
+const LONG_UNHEALTHY_MS: u32 = 2 * 3_600_000;
 
 impl Conditions {
     /// Room for so many targets and load balancers; nobody is healthy.
     pub fn new(targets: usize, gateways: usize) -> Conditions {
         Conditions {
             by_target: vec![Condition::Removed; targets].into(),
-            healthy_members: vec![0; gateways].into(),
+            unhealthy_since: vec![None; targets].into(),
+            members: vec![Members::default(); gateways].into(),
+            hand: 0,
         }
     }
 
@@ -289,44 +306,97 @@ impl Conditions {
         self.by_target.get(target.index()).copied().unwrap_or(Condition::Removed)
     }
 
+    /// For how many milliseconds an unhealthy target has been so.
+    #[inline]
+    pub fn unhealthy_for(&self, target: TargetId, now: Millis) -> u32 {
+        let since = self.unhealthy_since.get(target.index()).copied().flatten();
+        since.map_or(u32::MAX, |since| now.since(since))
+    }
+
     /// Whether some target that new flows of this load balancer may go to is healthy.
     #[inline]
     pub fn any_healthy(&self, gateway: GatewayId) -> bool {
-        self.healthy_members.get(gateway.index()).is_some_and(|&count| count > 0)
+        self.members.get(gateway.index()).is_some_and(|members| members.healthy > 0)
+    }
+
+    /// How many of a hundred targets that new flows of this load balancer may go to are healthy,
+    /// rounded down.
+    #[inline]
+    pub fn healthy_percent(&self, gateway: GatewayId) -> u8 {
+        self.members.get(gateway.index()).map_or(0, |members| members.healthy_percent)
     }
 
     /// Takes over the conditions that a new forwarding state came with.
-    pub fn install(&mut self, forwarding: &Forwarding) {
+    pub fn install(&mut self, forwarding: &Forwarding, now: Millis) {
         let known = forwarding.conditions.len().min(self.by_target.len());
-        self.by_target[..known].copy_from_slice(&forwarding.conditions[..known]);
+        for (place, condition) in forwarding.conditions.iter().enumerate().take(known) {
+            self.change(place, *condition, now);
+        }
         self.by_target[known..].fill(Condition::Removed);
-        for (gateway, count) in forwarding.gateways.iter().zip(self.healthy_members.iter_mut()) {
-            *count = gateway.as_ref().map_or(0, |gateway| count_healthy(&self.by_target, gateway));
+        for (gateway, members) in forwarding.gateways.iter().zip(self.members.iter_mut()) {
+            *members =
+                gateway.as_ref().map_or_else(Members::default, |gateway| count(&self.by_target, gateway));
         }
     }
 
     /// Sets one target's condition. A message about a target that `forwarding` does not have in
     /// that slot any more (or not yet) changes nothing.
-    pub fn set(&mut self, forwarding: &Forwarding, id: TargetId, generation: u16, condition: Condition) {
+    pub fn set(
+        &mut self,
+        forwarding: &Forwarding,
+        id: TargetId,
+        generation: u16,
+        condition: Condition,
+        now: Millis,
+    ) {
         let Some(target) = forwarding.target(id, generation) else { return };
-        let Some(slot) = self.by_target.get_mut(id.index()) else { return };
-        *slot = condition;
+        self.change(id.index(), condition, now);
         let Some(gateway_id) = target.gateway else { return };
-        if let (Some(gateway), Some(count)) =
-            (forwarding.gateway(gateway_id), self.healthy_members.get_mut(gateway_id.index()))
+        if let (Some(gateway), Some(members)) =
+            (forwarding.gateway(gateway_id), self.members.get_mut(gateway_id.index()))
         {
-            *count = count_healthy(&self.by_target, gateway);
+            *members = count(&self.by_target, gateway);
+        }
+    }
+
+    /// Looks at one target, so that no time is kept for so long that it would seem to lie ahead. To be
+    /// called once a round.
+    #[inline]
+    pub fn age(&mut self, now: Millis) {
+        match self.unhealthy_since.get_mut(self.hand) {
+            Some(since) => {
+                if since.is_some_and(|at| now.since(at) >= LONG_UNHEALTHY_MS) {
+                    *since = None;
+                }
+                self.hand += 1;
+            }
+            None => self.hand = 0,
+        }
+    }
+
+    fn change(&mut self, place: usize, condition: Condition, now: Millis) {
+        let (Some(before), Some(since)) =
+            (self.by_target.get_mut(place), self.unhealthy_since.get_mut(place))
+        else {
+            return;
+        };
+        if *before != condition {
+            *before = condition;
+            *since = (condition == Condition::Unhealthy).then_some(now);
         }
     }
 }
 
 /// How many of the load balancer's members are healthy.
-fn count_healthy(by_target: &[Condition], gateway: &Gateway) -> u16 {
-    let healthy = gateway
-        .map
-        .members
+fn count(by_target: &[Condition], gateway: &Gateway) -> Members {
+    let members = &gateway.map.members;
+    let healthy = members
         .iter()
         .filter(|member| by_target.get(member.target().index()) == Some(&Condition::Healthy))
         .count();
-    u16::try_from(healthy).unwrap_or(u16::MAX)
+    let percent = (healthy * 100).checked_div(members.len()).unwrap_or(0);
+    Members {
+        healthy: u16::try_from(healthy).unwrap_or(u16::MAX),
+        healthy_percent: u8::try_from(percent).unwrap_or(100),
+    }
 }

@@ -41,6 +41,14 @@ pub enum Fate {
         /// The flow's target, if there was a flow.
         target: Option<TargetId>,
     },
+    /// Is a reset that no packet which came in has become. It has no outcome: C-1 is of packets
+    /// that came in.
+    Told {
+        /// The load balancer.
+        gateway: GatewayId,
+        /// The flow's target.
+        target: TargetId,
+    },
 }
 
 impl Fate {
@@ -67,6 +75,20 @@ impl Fate {
                     counters.target(target).resets[trigger.index()].add(1);
                 }
             }
+            Fate::Told { gateway, target } => {
+                let trigger = ResetTrigger::Proactive.index();
+                counters.gateway(gateway).resets[trigger].add(1);
+                counters.target(target).resets[trigger].add(1);
+            }
+        }
+    }
+
+    /// Counts a packet that the port did not take.
+    #[cold]
+    fn count_unsent(self, counters: &WorkerCounters) {
+        match self {
+            Fate::Told { .. } => counters.resets_unsent.add(1),
+            _ => counters.dropped(DropReason::TransmitFull),
         }
     }
 }
@@ -97,7 +119,7 @@ impl<B: PacketBuf> Outbound<B> {
             return counters.dropped(DropReason::PortUnused);
         };
         if queue.packets.try_push(packet).is_err() || queue.fates.try_push(fate).is_err() {
-            counters.dropped(DropReason::TransmitFull);
+            fate.count_unsent(counters);
         }
     }
 
@@ -112,7 +134,7 @@ impl<B: PacketBuf> Outbound<B> {
                 if place < sent {
                     fate.count(counters);
                 } else {
-                    counters.dropped(DropReason::TransmitFull);
+                    fate.count_unsent(counters);
                 }
             }
             queue.packets.clear();

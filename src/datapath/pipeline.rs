@@ -30,13 +30,14 @@ use rtrb::Producer;
 
 use super::answer::{Answer, direction_of, read_answer};
 use super::arrival::{Arrival, Unread, read_arrival};
-use super::counters::{DropReason, Outcome, ResetTrigger, WorkerCounters};
-use super::decide::{Surroundings, Verdict, decide};
+use super::counters::{DropReason, Outcome, WorkerCounters};
+use super::decide::{Debts, Verdict, decide};
 use super::flows::{Flows, NoRoom};
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
-use super::messages::{FromWorker, ResetRecord};
+use super::messages::FromWorker;
 use super::outbound::{Fate, Handoff, Outbound};
-use super::reset::write_reset;
+use super::rates::Rates;
+use super::sweep::Sweep;
 use crate::flow::{Cookie, DecodedCookie, Direction, EntryId, HashSeed, LinkId};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf};
@@ -53,6 +54,10 @@ pub struct Pipeline<B> {
     pub flows: Flows,
     /// The targets' conditions.
     pub conditions: Conditions,
+    /// How many resets may be sent.
+    pub rates: Rates,
+    /// The walk that tells silent flows.
+    pub sweep: Sweep,
     /// Packets to be sent at the end of the burst.
     pub outbound: Outbound<B>,
     /// Packets for, and from, the other workers.
@@ -133,20 +138,23 @@ impl<B: PacketBuf> Pipeline<B> {
         };
         let found = self.flows.table.find(arrival.hash, &arrival.key);
         let facts = arrival.facts();
-        let flow = found.map(|id| self.flows.facts(id, forwarding, &self.conditions));
-        let around = Surroundings {
-            policy: &gateway.policy,
-            timers: &gateway.timers,
-            any_healthy: self.conditions.any_healthy(arrival.gateway),
-            overflowed: self.flows.overflowed(self.now, &gateway.timers),
-            now: self.now,
-        };
-        match (decide(&facts, flow.as_ref(), &around), found) {
+        let flow = found.map(|id| self.flows.facts(id, forwarding, &self.conditions, self.now));
+        let around = self.surroundings(arrival.gateway, gateway, 1);
+        let mut verdict = decide(&facts, flow.as_ref(), &around);
+        if let Verdict::Held(why, update) = verdict {
+            self.counters.gateway(arrival.gateway).suppressed[why.index()].add(1);
+            match update {
+                Some(update) => verdict = Verdict::Stay(update),
+                None => return self.counters.dropped(DropReason::ResetSuppressed),
+            }
+        }
+        match (verdict, found) {
             (Verdict::Stay(update), Some(id)) => {
                 if !self.keep_link(id, &packet, arrival) {
                     return;
                 }
                 self.flows.update(id, &update, self.now);
+                self.note(gateway, &packet, arrival, id);
                 self.send_to_flow_target(forwarding, packet, arrival, id);
             }
             (Verdict::Move(update), Some(id)) => {
@@ -154,24 +162,30 @@ impl<B: PacketBuf> Pipeline<B> {
                     return;
                 }
                 self.flows.update(id, &update, self.now);
+                self.note(gateway, &packet, arrival, id);
                 self.move_flow(forwarding, arrival, id);
                 self.send_to_flow_target(forwarding, packet, arrival, id);
             }
-            (Verdict::New, _) => {
+            (Verdict::New(debts), _) => {
                 if let Some(id) = found {
                     self.flows.end(id, &self.counters);
                 }
-                self.new_flow(forwarding, packet, arrival);
+                self.new_flow(forwarding, packet, arrival, debts);
             }
-            (Verdict::Reset(trigger), _) => self.reset(packet, arrival, found, trigger),
-            (Verdict::Drop(reason), _) => {
+            (Verdict::Reset(trigger, then), _) => {
+                self.reset(forwarding, packet, arrival, found, (trigger, then));
+            }
+            (Verdict::Drop(reason, then), _) => {
                 if let Some(id) = found {
-                    self.flows.end(id, &self.counters);
+                    self.flows.after(id, then, self.now, &self.counters);
                 }
                 self.counters.dropped(reason);
             }
-            // Only a flow can stay or move; `decide` gives these to nothing else.
-            (Verdict::Stay(_) | Verdict::Move(_), None) => self.counters.dropped(DropReason::UnknownFlow),
+            // Only a flow can stay or move; `decide` gives these to nothing else, and what is held back
+            // was seen to above.
+            (Verdict::Stay(_) | Verdict::Move(_), None) | (Verdict::Held(..), _) => {
+                self.counters.dropped(DropReason::UnknownFlow);
+            }
         }
     }
 
@@ -185,7 +199,7 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 
     /// The first packet of a flow.
-    fn new_flow(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival) {
+    fn new_flow(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, debts: Debts) {
         let chosen = self.choose(forwarding, arrival);
         let Some((target_id, fail_open)) = chosen else {
             let counters = self.counters.gateway(arrival.gateway);
@@ -205,7 +219,7 @@ impl<B: PacketBuf> Pipeline<B> {
             arrival,
             (target_id, target.generation),
             link,
-            fail_open,
+            (fail_open, debts),
             self.now,
             &self.counters,
         );
@@ -213,6 +227,9 @@ impl<B: PacketBuf> Pipeline<B> {
             Ok(id) => {
                 if fail_open {
                     self.counters.gateway(arrival.gateway).fail_open_flows.add(1);
+                }
+                if let Some(gateway) = forwarding.gateway(arrival.gateway) {
+                    self.note(gateway, &packet, arrival, id);
                 }
                 self.flows.table.cookie(id)
             }
@@ -302,46 +319,6 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let fate = Fate::Forwarded { target: target_id, bytes: u32::from(inner_len) };
         self.outbound.send(underlay.port, packet, fate, &self.counters);
-    }
-
-    /// Answers a packet with a reset, back the way it came; the flow's entry goes. If
-    /// the packet may not be answered it is dropped and the entry stays for its next one.
-    #[cold]
-    fn reset(&mut self, mut packet: B, arrival: &Arrival, found: Option<EntryId>, trigger: ResetTrigger) {
-        let link_len = usize::from(arrival.link_len);
-        if ethernet::is_group_addressed(packet.bytes()) {
-            return self.counters.dropped(DropReason::NotAnswerable);
-        }
-        let Some(ip) = packet.bytes_mut().get_mut(link_len..) else {
-            return self.counters.dropped(DropReason::NotAnswerable);
-        };
-        let Ok(len) = write_reset(ip, &arrival.packet) else {
-            return self.counters.dropped(DropReason::NotAnswerable);
-        };
-        packet.truncate(link_len + len);
-        ethernet::swap_addresses(packet.bytes_mut());
-        // A flow that is as good as gone (closed, say) is no flow, and nobody's.
-        let of_flow = found.filter(|_| trigger != ResetTrigger::NoFlow);
-        let target = of_flow.map(|id| self.flows.table.entry(id).target);
-        let (to, from) =
-            (arrival.key.source_socket(arrival.direction), arrival.key.destination_socket(arrival.direction));
-        let record = ResetRecord {
-            trigger,
-            gateway: arrival.gateway,
-            target,
-            endpoint: arrival.endpoint,
-            to: (to.ip(), to.port()),
-            from: (from.ip(), from.port()),
-            at_cycles: self.now_cycles,
-        };
-        if self.events.push(FromWorker::Reset(record)).is_err() {
-            self.counters.events_lost.add(1);
-        }
-        if let Some(id) = found {
-            self.flows.end(id, &self.counters);
-        }
-        let fate = Fate::Answered { trigger, gateway: arrival.gateway, target };
-        self.outbound.send(arrival.port, packet, fate, &self.counters);
     }
 
     // ---------------------------------------------------------------- from an appliance

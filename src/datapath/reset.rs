@@ -1,11 +1,12 @@
-//! The TCP reset, byte for byte, written in place over the packet that it answers, and the cases in
-//! which there must be none. Whether a reset is due is `decide`'s matter; swapping the link-layer
+//! The TCP reset, byte for byte: written in place over the packet that it answers, or for an end that
+//! has sent nothing; and the cases in which there must be none. Whether a reset is due is `decide`'s matter; swapping the link-layer
 //! addresses, the frame's length and its way back are the pipeline's.
 
 #![forbid(unsafe_code)]
 
 use thiserror::Error;
 
+use crate::flow::{Direction, FlowKey};
 use crate::wire::checksum::{self, Sum};
 use crate::wire::ip::protocol;
 use crate::wire::ipv4;
@@ -50,10 +51,37 @@ pub enum ResetRefused {
 #[inline]
 pub fn write_reset(ip: &mut [u8], packet: &Packet) -> Result<usize, ResetRefused> {
     let segment = judge(ip, packet)?;
+    let header = segment.header;
+    let ends =
+        Ends { src: packet.dst, dst: packet.src, src_port: header.dst_port, dst_port: header.src_port };
     let answer = Answer::to(&segment);
     match packet.version {
-        IpVersion::V4 => write_v4(ip, packet, &segment.header, &answer),
-        IpVersion::V6 => write_v6(ip, packet, &segment.header, &answer),
+        IpVersion::V4 => write_v4(ip, &ends, &answer),
+        IpVersion::V6 => write_v6(ip, &ends, &answer),
+    }
+    .ok_or(ResetRefused::HeaderCut)
+}
+
+/// Writes at the start of `ip` the reset that tells the end of a flow which sends in direction `told`, as if
+/// its peer had sent it, and returns its length: [`V4_LEN`] or [`V6_LEN`], for which there must be
+/// room. `seq` is the last acknowledgement number which that end sent.
+///
+/// RFC 5961 3.2:
+///
+/// > If the RST bit is set and the sequence number exactly matches the next expected sequence number
+/// > (RCV.NXT), then TCP MUST reset the connection.
+pub fn write_unasked(ip: &mut [u8], key: &FlowKey, told: Direction, seq: Seq) -> Result<usize, ResetRefused> {
+    let ((src, src_port), (dst, dst_port)) = (key.destination(told), key.source(told));
+    let ends = Ends { src, dst, src_port, dst_port };
+    let answer = Answer { seq, ack: Seq(0), flags: TcpFlags::RST };
+    match key.version() {
+        4 if ends.are_hosts(|address| address >> 28 == 0xe || address == u128::from(u32::MAX)) => {
+            write_v4(ip, &ends, &answer).ok_or(ResetRefused::HeaderCut)
+        }
+        6 if ends.are_hosts(|address| address >> 120 == 0xff) => {
+            write_v6(ip, &ends, &answer).ok_or(ResetRefused::HeaderCut)
+        }
+        _ => Err(ResetRefused::NotUnicast),
     }
 }
 
@@ -90,6 +118,21 @@ fn judge(ip: &[u8], packet: &Packet) -> Result<Segment, ResetRefused> {
     Ok(Segment { header, payload_len })
 }
 
+/// Where a reset comes from, by its header, and where it goes to.
+struct Ends {
+    src: u128,
+    dst: u128,
+    src_port: u16,
+    dst_port: u16,
+}
+
+impl Ends {
+    /// Whether both addresses are some host's.
+    fn are_hosts(&self, is_group: impl Fn(u128) -> bool) -> bool {
+        [self.src, self.dst].into_iter().all(|address| address != 0 && !is_group(address))
+    }
+}
+
 /// The numbers and flags of a reset.
 struct Answer {
     seq: Seq,
@@ -118,18 +161,12 @@ impl Answer {
 }
 
 #[inline]
-fn write_v4(
-    ip: &mut [u8],
-    packet: &Packet,
-    header: &TcpHeader,
-    answer: &Answer,
-) -> Result<usize, ResetRefused> {
+fn write_v4(ip: &mut [u8], ends: &Ends, answer: &Answer) -> Option<usize> {
     let (ip_header, segment) = ip
         .first_chunk_mut::<V4_LEN>()
-        .and_then(|reset| reset.split_first_chunk_mut::<{ ipv4::HEADER_LEN }>())
-        .ok_or(ResetRefused::HeaderCut)?;
+        .and_then(|reset| reset.split_first_chunk_mut::<{ ipv4::HEADER_LEN }>())?;
     #[expect(clippy::cast_possible_truncation, reason = "IPv4 addresses are in the low 32 bits")]
-    let (src, dst) = (packet.dst as u32, packet.src as u32);
+    let (src, dst) = (ends.src as u32, ends.dst as u32);
 
     // Identification 0: with DF set nobody needs one (RFC 6864 4.1).
     // Version 4, five words, no differentiated service; total length 40.
@@ -141,22 +178,16 @@ fn write_v4(
     for (to, word) in ip_header.as_chunks_mut::<4>().0.iter_mut().zip([FIRST, SECOND, third, src, dst]) {
         *to = word.to_be_bytes();
     }
-    write_segment(segment, header, answer, checksum::pseudo_v4(src, dst, protocol::TCP, 20));
-    Ok(V4_LEN)
+    write_segment(segment, ends, answer, checksum::pseudo_v4(src, dst, protocol::TCP, 20));
+    Some(V4_LEN)
 }
 
 #[inline]
-fn write_v6(
-    ip: &mut [u8],
-    packet: &Packet,
-    header: &TcpHeader,
-    answer: &Answer,
-) -> Result<usize, ResetRefused> {
+fn write_v6(ip: &mut [u8], ends: &Ends, answer: &Answer) -> Option<usize> {
     let (ip_header, segment) = ip
         .first_chunk_mut::<V6_LEN>()
-        .and_then(|reset| reset.split_first_chunk_mut::<{ ipv6::HEADER_LEN }>())
-        .ok_or(ResetRefused::HeaderCut)?;
-    let (src, dst) = (packet.dst, packet.src);
+        .and_then(|reset| reset.split_first_chunk_mut::<{ ipv6::HEADER_LEN }>())?;
+    let (src, dst) = (ends.src, ends.dst);
     // Traffic class and flow label 0; payload length 20, next header TCP.
     const FIRST: u64 =
         0x6000_0000_0000_0000 | (tcp::HEADER_LEN as u64) << 16 | (protocol::TCP as u64) << 8 | TTL as u64;
@@ -170,14 +201,14 @@ fn write_v6(
             *to = (half as u64).to_be_bytes();
         }
     }
-    write_segment(segment, header, answer, checksum::pseudo_v6(src, dst, protocol::TCP, 20));
-    Ok(V6_LEN)
+    write_segment(segment, ends, answer, checksum::pseudo_v6(src, dst, protocol::TCP, 20));
+    Some(V6_LEN)
 }
 
-/// Writes the 20 bytes of the TCP header: ports swapped, no options, window 0.
+/// Writes the 20 bytes of the TCP header: no options, window 0.
 #[inline]
-fn write_segment(segment: &mut [u8], header: &TcpHeader, answer: &Answer, pseudo: Sum) {
-    let ports = u32::from(header.dst_port) << 16 | u32::from(header.src_port);
+fn write_segment(segment: &mut [u8], ends: &Ends, answer: &Answer, pseudo: Sum) {
+    let ports = u32::from(ends.src_port) << 16 | u32::from(ends.dst_port);
     // Data offset of 5 words, the flags, window 0.
     let offset_and_flags = 0x5000_0000 | u32::from(answer.flags.bits()) << 16;
     let sum = pseudo.u32(ports).u32(answer.seq.0).u32(answer.ack.0).u32(offset_and_flags);

@@ -1,7 +1,7 @@
 //! A worker: the loop that runs one core.
 //!
 //! One round takes the control core's messages, a burst from every port and from every other worker,
-//! and does a bounded step of ageing and of a scan if there is one (F-13). It knows neither DPDK nor
+//! and does a bounded step of ageing, and of a walk or a scan if there is one (F-13). It knows neither DPDK nor
 //! the clock: [`Worker::round`] is given the time, so tests play whole histories through it.
 
 use std::net::IpAddr;
@@ -19,6 +19,8 @@ use super::links::LinkTable;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
 use super::outbound::{Handoff, Outbound};
 use super::pipeline::Pipeline;
+use super::rates::Rates;
+use super::sweep::Sweep;
 use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table};
 use crate::id::{Millis, PortId, WorkerId};
 use crate::io::clock::Clock;
@@ -113,6 +115,8 @@ impl<Q: PortQueue> Worker<Q> {
                 workers: parts.workers,
                 flows: Flows::new(parts.table, LinkTable::new(LINKS, parts.link_seed)),
                 conditions: Conditions::new(MAX_TARGETS, MAX_GATEWAYS),
+                rates: Rates::new(MAX_GATEWAYS, parts.workers),
+                sweep: Sweep::default(),
                 outbound: Outbound::new(ports),
                 handoff: parts.handoff,
                 counters: parts.counters,
@@ -146,7 +150,8 @@ impl<Q: PortQueue> Worker<Q> {
                 counters.busy_cycles.add(ended.wrapping_sub(began));
                 counters.longest_round_cycles.raise(ended.wrapping_sub(began));
                 empty_rounds = 0;
-            } else if let (Idle::Sleep(pause), None) = (idle, &self.scan) {
+            } else if let (Idle::Sleep(pause), None, false) = (idle, &self.scan, self.pipeline.sweep.is_on())
+            {
                 empty_rounds += 1;
                 if empty_rounds >= EMPTY_ROUNDS_BEFORE_SLEEP {
                     std::thread::sleep(pause);
@@ -178,6 +183,8 @@ impl<Q: PortQueue> Worker<Q> {
             let Some(port) = self.pipeline.handoff.take(&mut burst) else { break };
             handled += self.process(port, &mut burst, true);
         }
+        self.pipeline.sweep(&self.forwarding, &mut self.ports);
+        self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
         self.age();
         self.scan();
         handled
@@ -204,24 +211,36 @@ impl<Q: PortQueue> Worker<Q> {
     }
 
     fn take_messages(&mut self) {
+        if self.take_each_message() {
+            let Pipeline { sweep, conditions, counters, now, .. } = &mut self.pipeline;
+            sweep.begin(&self.forwarding, conditions, counters, *now);
+        }
+    }
+
+    /// Whether one of them may be what silent flows are to be told of.
+    fn take_each_message(&mut self) -> bool {
+        let mut changed = false;
         if let Some(retired) = self.retired.take() {
             self.retire(retired);
         }
         for _ in 0..MESSAGES_A_ROUND {
             // The one before must be on its way back before another can take its place.
             if self.retired.is_some() {
-                return;
+                break;
             }
             match self.inbox.pop() {
-                Err(_) => return,
+                Err(_) => break,
                 Ok(ToWorker::Forwarding(forwarding)) => {
-                    self.pipeline.conditions.install(&forwarding);
+                    changed = true;
+                    self.pipeline.conditions.install(&forwarding, self.pipeline.now);
                     self.pipeline.counters.configuration.set(forwarding.configuration);
                     let before = std::mem::replace(&mut self.forwarding, forwarding);
                     self.retire(before);
                 }
                 Ok(ToWorker::Condition { target, generation, condition, sequence }) => {
-                    self.pipeline.conditions.set(&self.forwarding, target, generation, condition);
+                    changed = true;
+                    let Pipeline { conditions, now, .. } = &mut self.pipeline;
+                    conditions.set(&self.forwarding, target, generation, condition, *now);
                     let applied = FromWorker::ConditionApplied {
                         worker: self.pipeline.worker,
                         sequence,
@@ -241,6 +260,7 @@ impl<Q: PortQueue> Worker<Q> {
                 }
             }
         }
+        changed
     }
 
     /// Sends a forwarding state back to be freed where it was made; keeps it if the ring is full.
@@ -257,6 +277,7 @@ impl<Q: PortQueue> Worker<Q> {
     #[inline]
     fn age(&mut self) {
         let now = self.pipeline.now;
+        self.pipeline.conditions.age(now);
         let elapsed = now.since(self.aged_at);
         if elapsed > 0 {
             let capacity = self.pipeline.flows.table.capacity();
@@ -334,7 +355,7 @@ fn record(worker: WorkerId, now: Millis, entry: &Entry, cookie: u32, forwarding:
     let lifetime = match entry.state() {
         FlowState::Free | FlowState::Expired => 0,
         FlowState::HalfOpen => timers.half_open_ms,
-        FlowState::Established => timers.tcp_idle_ms,
+        FlowState::Established | FlowState::Owing => timers.tcp_idle_ms,
         FlowState::Closed => timers.closed_ms,
         FlowState::Other => timers.other_idle_ms,
     };

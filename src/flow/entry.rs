@@ -25,10 +25,14 @@ pub enum FlowState {
     Expired = 4,
     /// A live flow of another protocol.
     Other = 5,
+    /// TCP that the gateway itself has ended by a reset: no live flow, but remembered for the end that
+    /// was not told yet, until that end's next packet, for an idle timeout, or until its room is needed
+    ///
+    Owing = 6,
 }
 
 /// How many states there are.
-pub(super) const STATES: usize = 6;
+pub(super) const STATES: usize = 7;
 
 impl FlowState {
     /// The state as an index into an array of [`STATES`].
@@ -45,6 +49,7 @@ impl FlowState {
             3 => FlowState::Closed,
             4 => FlowState::Expired,
             5 => FlowState::Other,
+            6 => FlowState::Owing,
             _ => FlowState::Free,
         }
     }
@@ -78,6 +83,10 @@ bitflags! {
         const ACK_LOW = 1 << 4;
         /// The high end's last acknowledgement is known.
         const ACK_HIGH = 1 << 5;
+        /// The low end's next packet is to be answered with a reset.
+        const OWED_LOW = 1 << 6;
+        /// The high end's next packet is to be answered with a reset.
+        const OWED_HIGH = 1 << 7;
     }
 }
 
@@ -105,7 +114,7 @@ impl FlowFlags {
 ///
 /// What may be changed freely is public; key, state and cookie generation change only through the
 /// table. Eight bytes have two uses: the neighbours in one of the table's lists while the flow is
-/// free, half-open, closed or expired, and the last acknowledgement of either end while it is
+/// free, half-open, closed, expired or owing, and the last acknowledgement of either end while it is
 /// established, as no state needs both. Plain numbers throughout, so that any bytes are a valid
 /// entry.
 #[derive(Debug)]
@@ -162,14 +171,20 @@ impl Entry {
         }
     }
 
-    /// Keeps the acknowledgement number of a segment sent in this direction. Established flows only;
-    /// in any other state nothing happens.
+    /// Keeps the acknowledgement number of a segment sent in this direction; writes only what is new.
+    /// Established flows only; in any other state nothing happens.
     #[inline]
     pub fn note_ack(&mut self, sender: Direction, ack: u32) {
-        if self.state() == FlowState::Established {
+        if self.last_ack(sender) != Some(ack) && self.state() == FlowState::Established {
             self.links_or_acks[sender.index()] = ack;
             self.flags.insert(FlowFlags::ack(sender));
         }
+    }
+
+    /// Forgets the acknowledgement numbers of both ends: they are of a connection that is over.
+    #[inline]
+    pub fn forget_acks(&mut self) {
+        self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
     }
 
     /// The last acknowledgement number sent in this direction: what a reset to that sender must have
@@ -245,7 +260,7 @@ mod tests {
     fn every_state_survives_its_byte_and_unknown_bytes_are_free() {
         for byte in 0..=u8::MAX {
             let state = FlowState::from_byte(byte);
-            assert_eq!(state as u8, if byte < 6 { byte } else { 0 });
+            assert_eq!(state as u8, if byte < 7 { byte } else { 0 });
             assert!(state.index() < STATES);
         }
     }
@@ -264,6 +279,12 @@ mod tests {
         established.note_ack(low, 5);
         assert_eq!(established.last_ack(low), Some(5));
         assert_eq!(established.last_ack(low.reverse()), None);
+
+        established.note_ack(low, 6);
+        assert_eq!(established.last_ack(low), Some(6), "the last one counts");
+        established.forget_acks();
+        assert_eq!(established.last_ack(low), None, "the port was used again");
+        established.note_ack(low, 6);
 
         established.change_state(FlowState::Expired);
         established.change_state(FlowState::Established);

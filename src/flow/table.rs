@@ -24,9 +24,9 @@
 //!
 //! # When it is full
 //!
-//! Three lists run through the entries: free ones, half-open flows, and closed and expired ones, each
-//! oldest first. A new flow takes a free entry; if there is none, the oldest closed or expired flow makes
-//! room, then the oldest half-open one (F-12), in constant time, and the caller is told which. Established
+//! Three lists run through the entries: free ones, half-open flows, and those that have ended (closed,
+//! expired, or reset and owing), each oldest first. A new flow takes a free entry; if there is none, the
+//! oldest that has ended makes room, then the oldest half-open one (F-12), in constant time, and the caller is told which. Established
 //! flows and live flows of other protocols are in none of the lists and are never pushed out, however many SYNs
 //! arrive. If every entry holds such a flow the answer is [`NotInserted::Full`], and the caller
 //! forwards without state. Entries are given out in the order in which they became free, so that an entry
@@ -424,7 +424,9 @@ impl Table {
             ended(entry, reason);
             match reason {
                 Ended::TcpIdle => self.shift(number, FlowState::Expired),
-                Ended::OtherIdle | Ended::Closed | Ended::HalfOpen => self.remove(EntryId(number)),
+                Ended::OtherIdle | Ended::Closed | Ended::HalfOpen | Ended::Owing => {
+                    self.remove(EntryId(number));
+                }
             }
         }
         self.header.at_mut(0).hand = hand;
@@ -548,7 +550,7 @@ impl Header {
         match state {
             FlowState::Free => Some(&mut self.free),
             FlowState::HalfOpen => Some(&mut self.half_open),
-            FlowState::Closed | FlowState::Expired => Some(&mut self.ended),
+            FlowState::Closed | FlowState::Expired | FlowState::Owing => Some(&mut self.ended),
             FlowState::Established | FlowState::Other => None,
         }
     }

@@ -36,6 +36,8 @@ pub enum Ended {
     Closed,
     /// TCP was never answered.
     HalfOpen,
+    /// TCP was reset at one end, and the other end was silent ever since.
+    Owing,
 }
 
 /// How a flow last seen at `last_seen` has ended by `now`, or `None` if it goes on.
@@ -52,6 +54,7 @@ pub fn expiry(state: FlowState, last_seen: Millis, now: Millis, timers: &Timers)
         FlowState::Established => (timers.tcp_idle_ms, Ended::TcpIdle),
         FlowState::Closed => (timers.closed_ms, Ended::Closed),
         FlowState::Other => (timers.other_idle_ms, Ended::OtherIdle),
+        FlowState::Owing => (timers.tcp_idle_ms, Ended::Owing),
     };
     (now.since(last_seen) >= limit).then_some(ended)
 }
@@ -68,6 +71,7 @@ mod tests {
             (FlowState::Other, 300, Ended::OtherIdle),
             (FlowState::Closed, 100, Ended::Closed),
             (FlowState::HalfOpen, 200, Ended::HalfOpen),
+            (FlowState::Owing, 400, Ended::Owing),
         ];
         for start in [Millis(0), Millis(u32::MAX - 50)] {
             for (state, limit, ended) in cases {

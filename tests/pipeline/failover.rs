@@ -8,7 +8,7 @@ use flowgate::id::{GatewayId, TargetId};
 use crate::harness::*;
 
 /// A bench with an established flow of client port 4000, and the number of its target.
-fn established(configure: impl FnOnce(&mut Bench)) -> (Bench, u16) {
+pub fn established(configure: impl FnOnce(&mut Bench)) -> (Bench, u16) {
     let mut bench = Bench::new(4);
     configure(&mut bench);
     bench.publish();
@@ -19,7 +19,7 @@ fn established(configure: impl FnOnce(&mut Bench)) -> (Bench, u16) {
     (bench, target)
 }
 
-fn resets(bench: &mut Bench) {
+pub fn resets(bench: &mut Bench) {
     bench.policy.reset_on_unhealthy = true;
     bench.policy.reset_on_deregistration = true;
 }
@@ -28,12 +28,12 @@ fn rebalance(bench: &mut Bench) {
     bench.policy.failover = Failover::Rebalance;
 }
 
-fn data() -> Segment {
+pub fn data() -> Segment {
     client(4000, ACK | PSH).with_payload(b"data")
 }
 
 /// The reset that RFC 9293 3.10.7.1 asks for in answer to a segment with ACK.
-fn reset_for(segment: &Segment) -> Vec<u8> {
+pub fn reset_for(segment: &Segment) -> Vec<u8> {
     let reset = Segment {
         flags: RST,
         seq: segment.ack,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use flowgate::datapath::counters::{DropReason, ResetTrigger};
-use flowgate::datapath::forwarding::{Condition, Failover, Policy, UnknownFlow};
+use flowgate::datapath::forwarding::{Condition, Failover, Policy, ResetGuards, UnknownFlow};
 use flowgate::flow::{Timers, Tuple};
 use flowgate::id::GatewayId;
 use proptest::prelude::*;
@@ -120,15 +120,23 @@ impl fmt::Debug for History {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let resets = any::<(bool, bool)>();
-    (prop::bool::weighted(0.3), resets, prop::bool::weighted(0.3), prop::bool::weighted(0.1), any::<bool>())
-        .prop_map(|(rebalance, (unhealthy, deregistered), idle, unknown, syn_reselect)| Attributes {
-            rebalance,
-            reset_unhealthy: unhealthy,
-            reset_deregistered: deregistered,
-            reset_idle: idle,
-            reset_unknown: unknown,
-            syn_reselect,
-        })
+    let guards = (prop::sample::select(vec![0, 0, 400]), prop::sample::select(vec![0, 0, 34, 60]));
+    let own = (any::<bool>(), any::<bool>(), guards);
+    (prop::bool::weighted(0.3), resets, prop::bool::weighted(0.3), prop::bool::weighted(0.1), own).prop_map(
+        |(rebalance, (unhealthy, deregistered), idle, unknown, (syn_reselect, both_ends, guards))| {
+            Attributes {
+                rebalance,
+                reset_unhealthy: unhealthy,
+                reset_deregistered: deregistered,
+                reset_idle: idle,
+                reset_unknown: unknown,
+                syn_reselect,
+                both_ends,
+                hold: guards.0,
+                min_healthy_percent: guards.1,
+            }
+        },
+    )
 }
 
 fn histories() -> impl Strategy<Value = History> {
@@ -209,14 +217,20 @@ impl Both<'_> {
         }
     }
 
-    fn resets(&self) -> [u64; 4] {
+    fn resets(&self) -> [u64; 5] {
         let triggers = [
             ResetTrigger::Unhealthy,
             ResetTrigger::Deregistration,
             ResetTrigger::IdleTimeout,
             ResetTrigger::NoFlow,
+            ResetTrigger::BothEnds,
         ];
         triggers.map(|trigger| self.bench.counters[0].gateway(GatewayId(0)).resets[trigger.index()].get())
+    }
+
+    /// Resets held back so far.
+    fn suppressed(&self) -> u64 {
+        self.bench.counters[0].gateway(GatewayId(0)).suppressed.iter().map(|counter| counter.get()).sum()
     }
 
     /// Gives the gateway a packet; what becomes of it, and the frame that comes out.
@@ -231,8 +245,14 @@ impl Both<'_> {
             }
             [(by, _)] => {
                 assert_eq!(*by, port, "R-1: back the way it came");
-                let counted = (0..4).filter(|&n| self.resets()[n] != resets[n]).collect::<Vec<_>>();
-                let triggers = [Trigger::Unhealthy, Trigger::Deregistration, Trigger::Idle, Trigger::NoFlow];
+                let counted = (0..5).filter(|&n| self.resets()[n] != resets[n]).collect::<Vec<_>>();
+                let triggers = [
+                    Trigger::Unhealthy,
+                    Trigger::Deregistration,
+                    Trigger::Idle,
+                    Trigger::NoFlow,
+                    Trigger::BothEnds,
+                ];
                 assert_eq!(counted.len(), 1, "R-8: counted once, by its trigger");
                 Seen::Reset(triggers[counted[0]])
             }
@@ -247,7 +267,11 @@ impl Both<'_> {
 
     fn send(&mut self, packet: Packet, flags: u8) -> Result<(), String> {
         let fate = self.model.packet(&packet);
+        let held_back = self.suppressed();
         let (seen, frame) = self.give(&packet, flags);
+        if (self.suppressed() - held_back == 1) != matches!(fate, Fate::HeldBack(_)) {
+            return Err(format!("{fate:?}, and {} suppressed", self.suppressed() - held_back));
+        }
         let kind = format!("{fate:?}");
         let kind = kind.split('(').next().unwrap_or_default().to_owned();
         let kind = if let Fate::Reset(trigger) = fate { format!("{kind} {trigger:?}") } else { kind };
@@ -260,7 +284,9 @@ impl Both<'_> {
                 // F-11: no other live flow has it, and it is not the one that the tuple had before.
                 among.contains(target) && self.cookies.values().all(|other| other != cookie)
             }
-            (Fate::GoesOn(to), Seen::Forwarded { target, cookie }) => to == target && old == Some(*cookie),
+            (Fate::GoesOn(to) | Fate::HeldBack(to), Seen::Forwarded { target, cookie }) => {
+                to == target && old == Some(*cookie)
+            }
             (Fate::Moves(among), Seen::Forwarded { target, cookie }) => {
                 among.contains(target) && old == Some(*cookie)
             }
@@ -332,6 +358,9 @@ impl Both<'_> {
             Health::Removed => Condition::Removed,
         };
         let was = std::mem::replace(&mut self.model.health[usize::from(target)], health);
+        if was != health {
+            self.model.since[usize::from(target)] = self.model.now;
+        }
         self.bench.set_condition(target, condition);
         if was.registered() != health.registered() {
             self.bench.publish();
@@ -348,6 +377,12 @@ impl Both<'_> {
             reset_on_idle: attributes.reset_idle,
             unknown_flow: if attributes.reset_unknown { UnknownFlow::Reset } else { UnknownFlow::Drop },
             syn_reselect: attributes.syn_reselect,
+            both_ends: attributes.both_ends,
+            guards: ResetGuards {
+                hold_ms: attributes.hold,
+                min_healthy_percent: attributes.min_healthy_percent as u32,
+                max_per_second: 0,
+            },
             ..Policy::default()
         };
         self.bench.publish();
@@ -418,7 +453,7 @@ fn play(history: &History, tally: &RefCell<BTreeMap<String, u64>>) -> Result<(),
     Ok(())
 }
 
-// F-2, F-3, F-5 to F-11, F-14, T-1 to T-7, R-1 to, W-4, W-5, C-1
+// F-2, F-3, F-5 to F-11, F-14, T-1 to T-7, R-1 to, W-4, W-5, C-1
 #[test]
 fn every_history_goes_as_the_model_says() {
     let tally = RefCell::default();
@@ -441,6 +476,8 @@ fn every_history_goes_as_the_model_says() {
         "Reset Deregistration",
         "Reset Idle",
         "Reset NoFlow",
+        "Reset BothEnds",
+        "HeldBack",
         "DroppedUnknown",
         "DroppedExpired",
         "Rejected",

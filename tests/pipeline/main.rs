@@ -3,12 +3,15 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "test packets are small")]
 
+mod both_ends;
 mod failover;
 mod flows;
 mod garbage;
 mod golden;
+mod guards;
 mod harness;
 mod histories;
 mod model;
+mod proactive;
 mod way;
 mod workers;

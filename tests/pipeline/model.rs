@@ -20,7 +20,7 @@ pub struct Times {
     pub other: u32,
 }
 
-/// F-8, F-14.
+/// F-8, F-14, R-9, R-11.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes {
     pub rebalance: bool,
@@ -29,6 +29,9 @@ pub struct Attributes {
     pub reset_idle: bool,
     pub reset_unknown: bool,
     pub syn_reselect: bool,
+    pub both_ends: bool,
+    pub hold: u32,
+    pub min_healthy_percent: usize,
 }
 
 /// Section 3 and T-3, T-4.
@@ -51,6 +54,15 @@ impl Health {
 pub enum Side {
     Client,
     Server,
+}
+
+impl Side {
+    fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
 }
 
 /// A packet of the client's or of the server's.
@@ -80,6 +92,7 @@ pub enum Trigger {
     Deregistration,
     Idle,
     NoFlow,
+    BothEnds,
 }
 
 /// What must become of a packet.
@@ -89,6 +102,8 @@ pub enum Fate {
     Begins(BTreeSet<usize>),
     /// It is of a flow and goes to this target under the flow's cookie.
     GoesOn(usize),
+    /// The same, though its flow was to be reset: a guard holds that back.
+    HeldBack(usize),
     /// It is of a flow, which moves to one of these targets and keeps its cookie.
     Moves(BTreeSet<usize>),
     Reset(Trigger),
@@ -115,6 +130,8 @@ struct Flow {
     last: u32,
     /// Made while nobody was healthy (F-6), and no packet of it has found its target healthy since.
     failed_open: bool,
+    /// who is to be told that the connection before this one was reset.
+    owed: Option<Side>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +139,8 @@ enum Known {
     Live(Flow),
     /// F-10: a TCP flow that idled out.
     Expired,
+    /// a TCP flow that was reset at this time at one side, when the other was still to be told.
+    Owing(Side, u32),
 }
 
 /// A choice that was made: among whom, and who it was.
@@ -132,7 +151,11 @@ pub struct Model {
     pub times: Times,
     pub attributes: Attributes,
     pub health: Vec<Health>,
+    /// Since when each target has the health that it has.
+    pub since: Vec<u32>,
     flows: BTreeMap<Conversation, Known>,
+    /// What the flow that is about to begin takes over of the one before it.
+    inherited: Option<Side>,
     /// By what tells choices apart.
     chosen: BTreeMap<usize, Vec<Chosen>>,
 }
@@ -144,7 +167,9 @@ impl Model {
             times,
             attributes: Attributes { syn_reselect: true, ..Attributes::default() },
             health: vec![Health::Healthy; targets],
+            since: vec![now; targets],
             flows: BTreeMap::new(),
+            inherited: None,
             chosen: BTreeMap::new(),
         }
     }
@@ -174,6 +199,7 @@ impl Model {
             Some(Known::Live(flow)) if self.over(&flow) => {
                 (flow.phase == Phase::Established).then_some(Known::Expired)
             }
+            Some(Known::Owing(_, at)) if self.now - at >= self.times.established => None,
             known => known,
         }
     }
@@ -199,9 +225,11 @@ impl Model {
     /// What must become of a packet. If it begins or moves a flow, [`Model::went_to`] is to be told next
     /// where that went.
     pub fn packet(&mut self, packet: &Packet) -> Fate {
+        self.inherited = None;
         match self.known(packet.conversation) {
             None => self.of_no_flow(packet),
             Some(Known::Expired) => self.of_expired_flow(packet),
+            Some(Known::Owing(owed, _)) => self.of_flow_that_owes(packet, owed),
             Some(Known::Live(flow)) => self.of_live_flow(packet, flow),
         }
     }
@@ -231,9 +259,47 @@ impl Model {
             return Fate::DroppedExpired;
         }
         if self.attributes.reset_idle {
+            self.remember_the_other(packet);
             return Fate::Reset(Trigger::Idle);
         }
         Fate::DroppedExpired
+    }
+
+    //
+    fn of_flow_that_owes(&mut self, packet: &Packet, owed: Side) -> Fate {
+        if packet.opens() {
+            let fate = self.begin(packet);
+            // Of the side that opens a connection nothing is left of an old one.
+            self.inherited = (owed != packet.from).then_some(owed);
+            return fate;
+        }
+        if packet.from != owed {
+            // This side was told, so the packet is of no flow; the other side is to be told all the same.
+            let kept = self.flows.get(&packet.conversation).copied();
+            let fate = self.of_no_flow(packet);
+            self.flows.extend(kept.map(|kept| (packet.conversation, kept)));
+            return fate;
+        }
+        self.flows.remove(&packet.conversation);
+        if packet.rst { Fate::DroppedUnknown } else { Fate::Reset(Trigger::BothEnds) }
+    }
+
+    /// after a reset to a packet's sender.
+    fn remember_the_other(&mut self, packet: &Packet) {
+        self.flows.remove(&packet.conversation);
+        if self.attributes.both_ends {
+            let owing = Known::Owing(packet.from.other(), self.now);
+            self.flows.insert(packet.conversation, owing);
+        }
+    }
+
+    //
+    fn is_held_back(&self, target: usize) -> bool {
+        let healthy = self.targets_that_are(|health| health == Health::Healthy).len();
+        let members = self.targets_that_are(Health::registered).len();
+        self.health[target] == Health::Unhealthy
+            && (self.now - self.since[target] < self.attributes.hold
+                || healthy * 100 < self.attributes.min_healthy_percent * members)
     }
 
     fn of_live_flow(&mut self, packet: &Packet, flow: Flow) -> Fate {
@@ -246,7 +312,9 @@ impl Model {
         };
         let spared = flow.failed_open && !self.somebody_is_healthy(); // T-6
         if packet.opens() {
+            let inherited = flow.owed.filter(|owed| *owed != packet.from);
             if flow.phase == Phase::Closed {
+                self.inherited = inherited;
                 return self.begin(packet); // F-9
             }
             if self.health[flow.target] == Health::Healthy {
@@ -260,15 +328,22 @@ impl Model {
                 return self.go_on(packet, flow);
             }
             if self.somebody_is_healthy() {
+                self.inherited = inherited;
                 return self.begin(packet);
             }
             // With nobody healthy it can only fail open. It does if its flow's next packet would be reset
             // otherwise, or if its target has left for good; else it has nothing to gain.
             let next_is_reset = trigger.is_some() && !spared && !self.attributes.rebalance;
             if next_is_reset || self.health[flow.target] == Health::Removed {
+                self.inherited = inherited;
                 return self.begin(packet);
             }
             return self.go_on(packet, flow);
+        }
+        if flow.owed == Some(packet.from) && !packet.syn && !packet.rst {
+            // it is of the connection before; this one goes on.
+            self.flows.insert(packet.conversation, Known::Live(Flow { owed: None, ..flow }));
+            return Fate::Reset(Trigger::BothEnds);
         }
         if !out_of_service {
             return self.go_on(packet, flow); // F-5, T-3, T-7
@@ -284,7 +359,17 @@ impl Model {
         match trigger {
             // T-2: only TCP; R-5: no reset is answered with a reset; T-6.
             Some(trigger) if packet.tcp && !packet.rst && !spared => {
-                self.flows.remove(&packet.conversation);
+                if self.is_held_back(flow.target) {
+                    self.go_on(packet, flow);
+                    return Fate::HeldBack(flow.target);
+                }
+                self.remember_the_other(packet);
+                if let (None, Some(owed)) = (self.flows.get(&packet.conversation), flow.owed)
+                    && owed != packet.from
+                {
+                    // It was owed for the connection before.
+                    self.flows.insert(packet.conversation, Known::Owing(owed, self.now));
+                }
                 Fate::Reset(trigger)
             }
             _ => self.go_on(packet, flow),
@@ -296,6 +381,11 @@ impl Model {
         flow.last = self.now;
         if self.health[flow.target] == Health::Healthy {
             flow.failed_open = false;
+        }
+        let of_old = flow.owed == Some(packet.from);
+        if of_old || (packet.tcp && !packet.opens() && !packet.rst) {
+            // this shows that nothing is left of the connection before, or that the new one stands.
+            flow.owed = None;
         }
         if packet.opens() {
             // The port is used again: no side has closed this connection.
@@ -352,6 +442,7 @@ impl Model {
                 fin_of_server: false,
                 last: self.now,
                 failed_open: !self.somebody_is_healthy(),
+                owed: self.inherited.take(),
             },
         };
         self.flows.insert(packet.conversation, Known::Live(moved));

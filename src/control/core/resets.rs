@@ -117,6 +117,8 @@ impl From<ResetTrigger> for events::ResetTrigger {
             ResetTrigger::Deregistration => events::ResetTrigger::Deregistration,
             ResetTrigger::IdleTimeout => events::ResetTrigger::IdleTimeout,
             ResetTrigger::NoFlow => events::ResetTrigger::NoFlow,
+            ResetTrigger::BothEnds => events::ResetTrigger::BothEnds,
+            ResetTrigger::Proactive => events::ResetTrigger::Proactive,
         }
     }
 }

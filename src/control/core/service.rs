@@ -16,7 +16,7 @@ use crate::control::socket::views::{
     Protocol, WorkerView,
 };
 use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
-use crate::datapath::counters::{Counter, DropReason, Outcome, ResetTrigger, WorkerCounters};
+use crate::datapath::counters::{Counter, DropReason, Outcome, ResetTrigger, Suppressed, WorkerCounters};
 use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
 use crate::id::{EndpointId, GatewayId};
@@ -222,6 +222,7 @@ impl Inner {
                 FlowState::Established => flow::FlowState::Established,
                 FlowState::Closed => flow::FlowState::Closed,
                 FlowState::Expired => flow::FlowState::Expired,
+                FlowState::Owing => flow::FlowState::Owing,
             }),
             limit: u32::try_from(query.limit.get()).unwrap_or(u32::MAX),
         })
@@ -245,6 +246,7 @@ impl Inner {
                 flow::FlowState::HalfOpen => FlowState::HalfOpen,
                 flow::FlowState::Closed => FlowState::Closed,
                 flow::FlowState::Expired => FlowState::Expired,
+                flow::FlowState::Owing => FlowState::Owing,
                 flow::FlowState::Established | flow::FlowState::Other | flow::FlowState::Free => {
                     FlowState::Established
                 }
@@ -314,6 +316,11 @@ impl Inner {
             ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
         ]);
         counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
+        //
+        let held = |why: &Suppressed| sum(&|all| &all.gateway(id).suppressed[why.index()]);
+        counters.insert("SuppressedResetCount".to_owned(), Suppressed::ALL.iter().map(held).sum());
+        let name = |why: &Suppressed| format!("SuppressedResetCount_{}", why.name());
+        counters.extend(Suppressed::ALL.iter().map(|why| (name(why), held(why))));
         counters
     }
 
@@ -409,6 +416,7 @@ fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap
         ("FlowEntries", of(&|all| &all.flow_entries)),
         ("ExpiredFlowCount", of(&|all| &all.flows_expired)),
         ("EvictedFlowCount", of(&|all| &all.flows_evicted)),
+        ("UnsentResets", of(&|all| &all.resets_unsent)),
         ("LostEvents", of(&|all| &all.events_lost)),
         ("Rounds", of(&|all| &all.rounds)),
         ("BusyRounds", of(&|all| &all.busy_rounds)),

@@ -162,6 +162,8 @@ pub enum FlowState {
     Closed,
     /// TCP: idle for too long, remembered for its next packet.
     Expired,
+    /// TCP: ended by a reset, remembered for an end that may have to be told.
+    Owing,
 }
 
 impl fmt::Display for FlowState {
@@ -171,6 +173,7 @@ impl fmt::Display for FlowState {
             FlowState::Established => "established",
             FlowState::Closed => "closed",
             FlowState::Expired => "expired",
+            FlowState::Owing => "owing",
         })
     }
 }

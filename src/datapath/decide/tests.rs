@@ -30,7 +30,9 @@ fn flow(condition: Condition) -> FlowFacts {
         last_seen: Millis(NOW.0 - 1000),
         fins: Fins::default(),
         fail_open: false,
+        debts: Debts::NONE,
         condition,
+        unhealthy_for: 1000,
     }
 }
 
@@ -41,9 +43,33 @@ fn other(condition: Condition) -> FlowFacts {
 /// What is done with a packet under a policy, with another target healthy or not.
 fn verdict(packet: Facts, flow: Option<FlowFacts>, policy: Policy, any_healthy: bool) -> Verdict {
     let timers = Timers::default();
-    let around = Surroundings { policy: &policy, timers: &timers, any_healthy, overflowed: false, now: NOW };
-    decide(&packet, flow.as_ref(), &around)
+    decide(&packet, flow.as_ref(), &around(&policy, &timers, any_healthy))
 }
+
+fn around<'a>(policy: &'a Policy, timers: &'a Timers, any_healthy: bool) -> Surroundings<'a> {
+    let healthy_percent = if any_healthy { 50 } else { 0 };
+    Surroundings {
+        policy,
+        timers,
+        any_healthy,
+        healthy_percent,
+        may_reset: true,
+        overflowed: false,
+        now: NOW,
+    }
+}
+
+/// The verdict of a reset after which nothing is remembered.
+fn reset(trigger: ResetTrigger) -> Verdict {
+    Verdict::Reset(trigger, Then::Forget)
+}
+
+/// The verdict of a drop after which nothing is remembered.
+fn dropped(reason: DropReason) -> Verdict {
+    Verdict::Drop(reason, Then::Forget)
+}
+
+const NEW: Verdict = Verdict::New(Debts::NONE);
 
 fn stays(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Stay(_))
@@ -96,7 +122,7 @@ fn section_5_for_a_packet_that_opens_nothing() {
                 let as_expected = match expected {
                     Stays => stays(found),
                     Moves => matches!(found, Verdict::Move(_)),
-                    Resets(trigger) => found == Verdict::Reset(*trigger),
+                    Resets(trigger) => found == reset(*trigger),
                 };
                 assert!(as_expected, "{condition:?}, column {column}, {packet:?}: {found:?}");
             }
@@ -124,13 +150,10 @@ fn rebalance_wins_over_a_reset() {
 // T-6
 #[test]
 fn with_nobody_healthy_an_old_flow_is_reset_and_one_that_failed_open_is_not() {
-    assert_eq!(
-        verdict(data(), Some(flow(Unhealthy)), resets(), false),
-        Verdict::Reset(ResetTrigger::Unhealthy)
-    );
+    assert_eq!(verdict(data(), Some(flow(Unhealthy)), resets(), false), reset(ResetTrigger::Unhealthy));
     let failed_open = FlowFacts { fail_open: true, ..flow(Unhealthy) };
     assert!(stays(verdict(data(), Some(failed_open), resets(), false)));
-    assert_eq!(verdict(data(), Some(failed_open), resets(), true), Verdict::Reset(ResetTrigger::Unhealthy));
+    assert_eq!(verdict(data(), Some(failed_open), resets(), true), reset(ResetTrigger::Unhealthy));
     assert!(stays(verdict(data(), Some(flow(Unhealthy)), rebalance(), false)));
 }
 
@@ -151,7 +174,7 @@ fn a_syn_on_a_flow_whose_target_is_out_starts_a_new_one_in_every_mode() {
     for policy in [defaults(), resets(), rebalance()] {
         for condition in [Initial, Unhealthy, Draining, Removed] {
             let found = verdict(syn(), Some(flow(condition)), policy, true);
-            assert_eq!(found, Verdict::New, "{condition:?} {policy:?}");
+            assert_eq!(found, NEW, "{condition:?} {policy:?}");
         }
         assert!(stays(verdict(syn(), Some(flow(Healthy)), policy, true)));
     }
@@ -165,31 +188,28 @@ fn without_syn_reselect_a_syn_stays_unless_the_flow_would_be_reset_or_moved() {
         assert!(stays(verdict(syn(), Some(flow(condition)), off(defaults()), true)), "{condition:?}");
     }
     for condition in [Unhealthy, Removed] {
-        assert_eq!(verdict(syn(), Some(flow(condition)), off(resets()), true), Verdict::New);
-        assert_eq!(verdict(syn(), Some(flow(condition)), off(rebalance()), true), Verdict::New);
+        assert_eq!(verdict(syn(), Some(flow(condition)), off(resets()), true), NEW);
+        assert_eq!(verdict(syn(), Some(flow(condition)), off(rebalance()), true), NEW);
     }
 }
 
 // R-6, F-6
 #[test]
 fn with_nobody_healthy_a_syn_fails_open_once_and_then_stays() {
-    assert_eq!(verdict(syn(), Some(flow(Unhealthy)), resets(), false), Verdict::New);
+    assert_eq!(verdict(syn(), Some(flow(Unhealthy)), resets(), false), NEW);
     let failed_open = FlowFacts { fail_open: true, ..flow(Unhealthy) };
     assert!(stays(verdict(syn(), Some(failed_open), resets(), false)));
     assert!(stays(verdict(syn(), Some(flow(Unhealthy)), defaults(), false)));
-    assert_eq!(verdict(syn(), Some(flow(Removed)), defaults(), false), Verdict::New);
+    assert_eq!(verdict(syn(), Some(flow(Removed)), defaults(), false), NEW);
 }
 
 // "the next packet from either side", a server's SYN-ACK too
 #[test]
 fn a_syn_ack_is_no_syn() {
     let syn_ack = tcp(TcpFlags::SYN | TcpFlags::ACK);
-    assert_eq!(
-        verdict(syn_ack, Some(flow(Unhealthy)), resets(), true),
-        Verdict::Reset(ResetTrigger::Unhealthy)
-    );
-    assert_eq!(verdict(syn_ack, None, defaults(), true), Verdict::Drop(DropReason::UnknownFlow));
-    assert_eq!(verdict(syn_ack, None, reset_on_idle(), true), Verdict::Reset(NoFlow));
+    assert_eq!(verdict(syn_ack, Some(flow(Unhealthy)), resets(), true), reset(ResetTrigger::Unhealthy));
+    assert_eq!(verdict(syn_ack, None, defaults(), true), dropped(DropReason::UnknownFlow));
+    assert_eq!(verdict(syn_ack, None, reset_on_idle(), true), reset(NoFlow));
 }
 
 //
@@ -198,24 +218,24 @@ fn a_reset_is_never_answered_with_a_reset() {
     let idle = FlowFacts { last_seen: Millis(NOW.0 - 350_000), ..flow(Healthy) };
     assert!(stays(verdict(rst(), Some(flow(Unhealthy)), resets(), true)));
     assert!(stays(verdict(rst(), Some(flow(Removed)), resets(), true)));
-    assert_eq!(verdict(rst(), Some(idle), reset_on_idle(), true), Verdict::Drop(DropReason::ExpiredFlow));
-    assert_eq!(verdict(rst(), None, reset_on_idle(), true), Verdict::Drop(DropReason::UnknownFlow));
+    assert_eq!(verdict(rst(), Some(idle), reset_on_idle(), true), dropped(DropReason::ExpiredFlow));
+    assert_eq!(verdict(rst(), None, reset_on_idle(), true), dropped(DropReason::UnknownFlow));
 }
 
 // F-8, R-3, A-6
 #[test]
 fn a_packet_of_no_flow() {
     let unknown_reset = Policy { unknown_flow: UnknownFlow::Reset, ..defaults() };
-    assert_eq!(verdict(syn(), None, defaults(), true), Verdict::New);
-    assert_eq!(verdict(udp(), None, defaults(), true), Verdict::New);
-    assert_eq!(verdict(data(), None, defaults(), true), Verdict::Drop(DropReason::UnknownFlow));
-    assert_eq!(verdict(data(), None, resets(), true), Verdict::Drop(DropReason::UnknownFlow));
-    assert_eq!(verdict(data(), None, reset_on_idle(), true), Verdict::Reset(NoFlow));
-    assert_eq!(verdict(data(), None, unknown_reset, true), Verdict::Reset(NoFlow));
+    assert_eq!(verdict(syn(), None, defaults(), true), NEW);
+    assert_eq!(verdict(udp(), None, defaults(), true), NEW);
+    assert_eq!(verdict(data(), None, defaults(), true), dropped(DropReason::UnknownFlow));
+    assert_eq!(verdict(data(), None, resets(), true), dropped(DropReason::UnknownFlow));
+    assert_eq!(verdict(data(), None, reset_on_idle(), true), reset(NoFlow));
+    assert_eq!(verdict(data(), None, unknown_reset, true), reset(NoFlow));
     for policy in [defaults(), reset_on_idle()] {
         let adopting = Policy { unknown_flow: UnknownFlow::Adopt, ..policy };
-        assert_eq!(verdict(data(), None, adopting, true), Verdict::New);
-        assert_eq!(verdict(rst(), None, adopting, true), Verdict::Drop(DropReason::UnknownFlow));
+        assert_eq!(verdict(data(), None, adopting, true), NEW);
+        assert_eq!(verdict(rst(), None, adopting, true), dropped(DropReason::UnknownFlow));
     }
 }
 
@@ -223,9 +243,8 @@ fn a_packet_of_no_flow() {
 #[test]
 fn after_an_overflow_a_packet_of_no_flow_is_taken_in() {
     let (policy, timers) = (defaults(), Timers::default());
-    let around =
-        Surroundings { policy: &policy, timers: &timers, any_healthy: true, overflowed: true, now: NOW };
-    assert_eq!(decide(&data(), None, &around), Verdict::New);
+    let around = Surroundings { overflowed: true, ..around(&policy, &timers, true) };
+    assert_eq!(decide(&data(), None, &around), NEW);
 }
 
 // F-10, R-3, A-6, A-7
@@ -235,10 +254,10 @@ fn an_idle_flow_expires_to_the_millisecond_whether_the_hand_has_passed_or_not() 
     let remembered = FlowFacts { state: FlowState::Expired, last_seen: Millis(0), ..flow(Removed) };
     assert!(stays(verdict(data(), Some(idle(349_999)), reset_on_idle(), true)));
     for expired in [idle(350_000), remembered] {
-        assert_eq!(verdict(data(), Some(expired), defaults(), true), Verdict::Drop(DropReason::ExpiredFlow));
-        assert_eq!(verdict(data(), Some(expired), resets(), true), Verdict::Drop(DropReason::ExpiredFlow));
-        assert_eq!(verdict(data(), Some(expired), reset_on_idle(), true), Verdict::Reset(IdleTimeout));
-        assert_eq!(verdict(syn(), Some(expired), reset_on_idle(), true), Verdict::New);
+        assert_eq!(verdict(data(), Some(expired), defaults(), true), dropped(DropReason::ExpiredFlow));
+        assert_eq!(verdict(data(), Some(expired), resets(), true), dropped(DropReason::ExpiredFlow));
+        assert_eq!(verdict(data(), Some(expired), reset_on_idle(), true), reset(IdleTimeout));
+        assert_eq!(verdict(syn(), Some(expired), reset_on_idle(), true), NEW);
     }
 }
 
@@ -247,7 +266,7 @@ fn an_idle_flow_expires_to_the_millisecond_whether_the_hand_has_passed_or_not() 
 fn an_idle_flow_of_another_protocol_is_simply_new() {
     let idle = |ms| FlowFacts { last_seen: Millis(NOW.0 - ms), ..other(Unhealthy) };
     assert!(stays(verdict(udp(), Some(idle(119_999)), reset_on_idle(), true)));
-    assert_eq!(verdict(udp(), Some(idle(120_000)), reset_on_idle(), true), Verdict::New);
+    assert_eq!(verdict(udp(), Some(idle(120_000)), reset_on_idle(), true), NEW);
 }
 
 // F-9
@@ -258,11 +277,11 @@ fn closed_and_half_open_flows_are_forgotten_sooner() {
     assert!(stays(verdict(data(), Some(closed(9_999)), defaults(), true)));
     assert!(stays(verdict(data(), Some(half_open(59_999)), defaults(), true)));
     for gone in [closed(10_000), half_open(60_000)] {
-        assert_eq!(verdict(data(), Some(gone), defaults(), true), Verdict::Drop(DropReason::UnknownFlow));
-        assert_eq!(verdict(data(), Some(gone), reset_on_idle(), true), Verdict::Reset(NoFlow));
-        assert_eq!(verdict(syn(), Some(gone), defaults(), true), Verdict::New);
+        assert_eq!(verdict(data(), Some(gone), defaults(), true), dropped(DropReason::UnknownFlow));
+        assert_eq!(verdict(data(), Some(gone), reset_on_idle(), true), reset(NoFlow));
+        assert_eq!(verdict(syn(), Some(gone), defaults(), true), NEW);
     }
-    assert_eq!(verdict(syn(), Some(closed(1)), defaults(), true), Verdict::New);
+    assert_eq!(verdict(syn(), Some(closed(1)), defaults(), true), NEW);
 }
 
 // F-9
@@ -301,27 +320,29 @@ fn questions() -> impl Iterator<Item = (Facts, Option<FlowFacts>, Policy, bool)>
         FlowState::Closed,
         FlowState::Expired,
         FlowState::Other,
+        FlowState::Owing,
     ];
     let conditions = [Initial, Healthy, Unhealthy, Draining, Removed];
     packets.into_iter().flat_map(move |packet| {
-        (0..states.len() * 5 * 2 * 3).flat_map(move |n| {
+        (0..states.len() * 5 * 2 * 3 * 4).flat_map(move |n| {
             let flow = FlowFacts {
-                state: states[n % 5],
-                condition: conditions[n / 5 % 5],
-                fail_open: n / 25 % 2 == 1,
-                last_seen: Millis(NOW.0 - [5, 100_000, 1_000_000][n / 50 % 3]),
+                state: states[n % 6],
+                condition: conditions[n / 6 % 5],
+                fail_open: n / 30 % 2 == 1,
+                last_seen: Millis(NOW.0 - [5, 100_000, 1_000_000][n / 60 % 3]),
                 fins: Fins::default(),
+                debts: Debts { low: n / 180 % 2 == 1, high: n / 360 == 1 },
+                unhealthy_for: 1000,
             };
             let fits = packet.tcp != (flow.state == FlowState::Other);
-            (0..64).map(move |bits| {
+            (0..128).map(move |bits| {
                 let policy = Policy {
-                    stickiness: crate::flow::Tuple::Five,
                     failover: [Failover::NoRebalance, Failover::Rebalance][bits & 1],
                     reset_on_unhealthy: bits & 2 != 0,
                     reset_on_deregistration: bits & 4 != 0,
                     reset_on_idle: bits & 8 != 0,
-                    unknown_flow: UnknownFlow::Drop,
                     syn_reselect: bits & 16 != 0,
+                    both_ends: bits & 64 != 0,
                     ..defaults()
                 };
                 (packet, fits.then_some(flow), policy, bits & 32 != 0)
@@ -330,17 +351,19 @@ fn questions() -> impl Iterator<Item = (Facts, Option<FlowFacts>, Policy, bool)>
     })
 }
 
-// T-2, A-5
+// T-2, A-5
 #[test]
 fn whatever_is_asked_no_reset_answers_a_syn_a_reset_or_another_protocol() {
     for (packet, flow, policy, any_healthy) in questions() {
         let found = verdict(packet, flow, policy, any_healthy);
-        if let Verdict::Reset(trigger) = found {
+        if let Verdict::Reset(trigger, _) = found {
             assert!(packet.tcp && !packet.opens() && !packet.resets(), "{packet:?} {flow:?} {policy:?}");
             let allowed = match trigger {
                 ResetTrigger::Unhealthy => policy.reset_on_unhealthy,
                 ResetTrigger::Deregistration => policy.reset_on_deregistration,
                 ResetTrigger::IdleTimeout | ResetTrigger::NoFlow => policy.reset_on_idle,
+                ResetTrigger::BothEnds => flow.is_some_and(|flow| flow.debts.to(packet.direction)),
+                ResetTrigger::Proactive => false,
             };
             assert!(allowed, "{found:?} {policy:?}");
         }
@@ -350,5 +373,34 @@ fn whatever_is_asked_no_reset_answers_a_syn_a_reset_or_another_protocol() {
         if flow.is_none() {
             assert!(!matches!(found, Verdict::Stay(_) | Verdict::Move(_)));
         }
+        assert!(!matches!(found, Verdict::Held(..)), "R-11 is off");
     }
 }
+
+// with the defaults nothing is remembered, nothing is owed, nobody is told unasked.
+#[test]
+fn with_the_defaults_no_flow_owes_anything() {
+    for (packet, flow, policy, any_healthy) in questions() {
+        let flow = flow.map(|flow| FlowFacts { debts: Debts::NONE, ..flow });
+        if policy.both_ends || flow.is_some_and(|flow| flow.state == FlowState::Owing) {
+            continue;
+        }
+        let owed = match verdict(packet, flow, policy, any_healthy) {
+            Verdict::Stay(update) | Verdict::Move(update) => update.debts,
+            Verdict::New(debts) => debts,
+            Verdict::Reset(_, then) | Verdict::Drop(_, then) => {
+                assert_eq!(then, Then::Forget);
+                Debts::NONE
+            }
+            Verdict::Held(..) => panic!("no guard is set"),
+        };
+        assert_eq!(owed, Debts::NONE);
+        let timers = Timers::default();
+        if let Some(flow) = flow {
+            assert_eq!(unasked(&flow, &around(&policy, &timers, any_healthy)), Unasked::No);
+        }
+    }
+}
+
+mod guards;
+mod telling;

@@ -68,7 +68,8 @@ impl Table {
         let unused = self.capacity() - header.fresh;
         assert_eq!(header.free.len(&self.entries) + unused, self.count(FlowState::Free));
         assert_eq!(header.half_open.len(&self.entries), self.count(FlowState::HalfOpen));
-        let ended = self.count(FlowState::Closed) + self.count(FlowState::Expired);
+        let ended = [FlowState::Closed, FlowState::Expired, FlowState::Owing];
+        let ended = ended.into_iter().map(|state| self.count(state)).sum::<u32>();
         assert_eq!(header.ended.len(&self.entries), ended);
     }
 }

@@ -30,6 +30,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         Just(FlowState::Closed),
         Just(FlowState::Expired),
         Just(FlowState::Other),
+        Just(FlowState::Owing),
     ];
     let op = prop_oneof![
         6 => (0..KEYS, start).prop_map(|(n, state)| Op::Insert { n, state }),
@@ -66,7 +67,7 @@ impl Model {
         self.leave(n);
         match state {
             FlowState::HalfOpen => self.half_open.push_back(n),
-            FlowState::Closed | FlowState::Expired => self.ended.push_back(n),
+            FlowState::Closed | FlowState::Expired | FlowState::Owing => self.ended.push_back(n),
             FlowState::Free | FlowState::Established | FlowState::Other => {}
         }
     }
@@ -175,6 +176,7 @@ fn check(capacity: u32, start: Millis, ops: Vec<Op>) -> Result<(), TestCaseError
                         (FlowState::Other, Ended::OtherIdle) => 70,
                         (FlowState::Closed, Ended::Closed) => 20,
                         (FlowState::HalfOpen, Ended::HalfOpen) => 40,
+                        (FlowState::Owing, Ended::Owing) => 100,
                         other => return Err(TestCaseError::fail(format!("{other:?}"))),
                     };
                     prop_assert!(now.0.wrapping_sub(flow.last_seen.0) >= limit);
@@ -209,7 +211,7 @@ fn check(capacity: u32, start: Millis, ops: Vec<Op>) -> Result<(), TestCaseError
 
 fn expired(flow: &Flow, now: Millis) -> bool {
     let limit = match flow.state {
-        FlowState::Established => 100,
+        FlowState::Established | FlowState::Owing => 100,
         FlowState::Other => 70,
         FlowState::Closed => 20,
         FlowState::HalfOpen => 40,

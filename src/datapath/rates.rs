@@ -1,0 +1,110 @@
+//! How many resets may be sent in a second (R-11, `flowgate.reset.max_per_second`): a token bucket for each
+//! load balancer, in each worker.
+//!
+//! The workers share nothing, so each has its share of the limit. Resets are spaced rather than sent in
+//! bursts: a bucket holds what one millisecond brings, or two resets (both ends of a flow) where that is
+//! less. So no second sees more than the limit and those two for each worker.
+
+use crate::id::{GatewayId, Millis};
+
+/// The buckets of one worker.
+pub struct Rates {
+    /// What a reset costs in a bucket's units, of which `max_per_second` come in a millisecond.
+    cost: u64,
+    buckets: Box<[Bucket]>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Bucket {
+    /// When `units` was right; `None`: it is full.
+    at: Option<Millis>,
+    units: u64,
+}
+
+impl Rates {
+    /// Full buckets for so many load balancers, in one of so many workers.
+    pub fn new(gateways: usize, workers: u8) -> Rates {
+        Rates { cost: 1000 * u64::from(workers.max(1)), buckets: vec![Bucket::default(); gateways].into() }
+    }
+
+    /// Whether so many resets may be sent now, one or two. `max_per_second` 0: any number.
+    #[inline]
+    pub fn allow(&self, gateway: GatewayId, max_per_second: u32, resets: u64, now: Millis) -> bool {
+        max_per_second == 0 || self.units(gateway, max_per_second, now) >= resets * self.cost
+    }
+
+    /// Counts so many resets as sent.
+    pub fn spend(&mut self, gateway: GatewayId, max_per_second: u32, resets: u64, now: Millis) {
+        if max_per_second == 0 {
+            return;
+        }
+        let units = self.units(gateway, max_per_second, now).saturating_sub(resets * self.cost);
+        if let Some(bucket) = self.buckets.get_mut(gateway.index()) {
+            *bucket = Bucket { at: Some(now), units };
+        }
+    }
+
+    /// What is in a bucket now.
+    fn units(&self, gateway: GatewayId, max_per_second: u32, now: Millis) -> u64 {
+        let rate = u64::from(max_per_second);
+        let full = rate.max(2 * self.cost);
+        match self.buckets.get(gateway.index()) {
+            Some(&Bucket { at: Some(at), units }) => (units + u64::from(now.since(at)) * rate).min(full),
+            _ => full,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GATEWAY: GatewayId = GatewayId(1);
+
+    /// How many resets of ever so many that are asked for each millisecond are sent in so many of them.
+    fn sent(rates: &mut Rates, max: u32, start: Millis, ms: u32) -> u64 {
+        let mut sent = 0;
+        for now in (0..ms).map(|ms| start.plus(ms)) {
+            while rates.allow(GATEWAY, max, 1, now) && sent < 1_000_000 {
+                rates.spend(GATEWAY, max, 1, now);
+                sent += 1;
+            }
+        }
+        sent
+    }
+
+    //
+    #[test]
+    fn no_more_are_sent_in_a_second_than_the_limit_and_two_and_not_many_fewer() {
+        for max in [1, 2, 3, 7, 100, 999, 1000, 1001, 50_000] {
+            for start in [Millis(5), Millis(u32::MAX - 300)] {
+                let mut rates = Rates::new(2, 1);
+                for second in 0..3 {
+                    let sent = sent(&mut rates, max, start.plus(second * 1000), 1000);
+                    assert!(sent <= u64::from(max) + 2, "{sent} of {max}");
+                    assert!(sent + 1 >= u64::from(max), "{sent} of {max}");
+                }
+            }
+        }
+    }
+
+    //
+    #[test]
+    fn the_workers_share_the_limit() {
+        for workers in [2u8, 4] {
+            let all: u64 =
+                (0..workers).map(|_| sent(&mut Rates::new(2, workers), 1000, Millis(0), 1000)).sum();
+            assert!((1000 - u64::from(workers)..=1000 + 2 * u64::from(workers)).contains(&all), "{all}");
+        }
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_counted_and_load_balancers_do_not_share() {
+        let mut rates = Rates::new(2, 1);
+        assert_eq!(sent(&mut rates, 0, Millis(0), 1), 1_000_000);
+        assert_eq!(sent(&mut rates, 1, Millis(0), 1), 2);
+        assert!(!rates.allow(GATEWAY, 1, 1, Millis(1)));
+        assert!(rates.allow(GatewayId(0), 1, 2, Millis(1)));
+        assert!(rates.allow(GatewayId(77), 1, 2, Millis(1)), "one that there is not has no flows");
+    }
+}

@@ -1,0 +1,205 @@
+//! Telling silent flows that their target is out (R-10, `flowgate.reset.proactive`).
+//!
+//! When a target's condition changes, or the forwarding state does, or a hold is over, the worker
+//! walks its flow table once: a few entries and a few resets a round, so that no packet waits (F-13).
+//! Whose ends are told is decided flow by flow ([`unasked`]), by what holds when the walk comes by; so
+//! targets may fail, recover and be registered anew in its midst. What a guard holds back, or a port does not
+//! give a packet for, is looked at again in a later walk.
+//!
+//! An end is told from the last acknowledgement that it sent: the sequence number which it expects next,
+//! if it has acknowledged all that it got. As it may not have, and as nobody repeats a reset that is lost,
+//! the flow is remembered: whichever end sends all the same is answered.
+
+use arrayvec::ArrayVec;
+
+use super::counters::{ResetTrigger, Suppressed, WorkerCounters};
+use super::decide::{Debts, Unasked, unasked};
+use super::forwarding::{Condition, Conditions, Forwarding};
+use super::outbound::Fate;
+use super::pipeline::Pipeline;
+use super::reset::{V6_LEN, write_unasked};
+use crate::flow::{Direction, EntryId, FlowKey, FlowState};
+use crate::id::{Millis, TargetId};
+use crate::io::{PacketBuf, PortQueue};
+use crate::wire::ethernet;
+use crate::wire::packet::protocol;
+use crate::wire::tcp::Seq;
+
+/// Entries looked at in one round at most.
+const STEPS_A_ROUND: u32 = 32;
+
+/// Flows told in one round at most: with two resets each, a burst.
+const FLOWS_A_ROUND: usize = 16;
+
+/// How long after a walk that left something undone the next one begins, in milliseconds.
+const AGAIN_AFTER_MS: u32 = 10;
+
+/// Where the walk is.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    /// Whether some load balancer has silent flows told.
+    armed: bool,
+    /// The entry to look at next, while a walk is on.
+    next: Option<u32>,
+    /// Something changed since the walk began: another is due.
+    changed: bool,
+    /// This walk left something undone.
+    undone: bool,
+    /// When to see whether another walk is due, whatever changes.
+    again_at: Option<Millis>,
+}
+
+impl Sweep {
+    /// Whether a walk is on.
+    pub fn is_on(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Begins a walk if flows of some target may have to be told now, and notes when they will.
+    #[cold]
+    pub fn begin(
+        &mut self,
+        forwarding: &Forwarding,
+        conditions: &Conditions,
+        counters: &WorkerCounters,
+        now: Millis,
+    ) {
+        self.again_at = None;
+        self.armed = forwarding.gateways.iter().flatten().any(|gateway| gateway.policy.proactive);
+        if !self.armed {
+            self.next = None;
+            return;
+        }
+        let mut due = false;
+        for (place, target) in forwarding.targets.iter().enumerate() {
+            let (Some(target), Ok(place)) = (target, u16::try_from(place)) else { continue };
+            let id = TargetId(place);
+            let condition = conditions.of(id);
+            let out = matches!(condition, Condition::Unhealthy | Condition::Removed);
+            if !out || counters.target(id).active_tcp_flows.get() == 0 {
+                continue;
+            }
+            let gateway = target.gateway.and_then(|id| forwarding.gateway(id));
+            let hold = gateway.map_or(0, |gateway| gateway.policy.guards.hold_ms);
+            let held = hold.saturating_sub(conditions.unhealthy_for(id, now));
+            if condition == Condition::Unhealthy && held > 0 {
+                self.look_again(now, held);
+            } else {
+                due = true;
+            }
+        }
+        self.changed |= due && self.next.is_some();
+        self.next = self.next.or(due.then_some(0));
+    }
+
+    /// Looks again in so many milliseconds at the latest.
+    fn look_again(&mut self, now: Millis, ms: u32) {
+        let sooner = self.again_at.is_none_or(|at| at.since(now) > ms);
+        if sooner {
+            self.again_at = Some(now.plus(ms));
+        }
+    }
+
+    /// The walk has come to the table's end.
+    fn end(&mut self, now: Millis) {
+        self.next = std::mem::take(&mut self.changed).then_some(0);
+        if std::mem::take(&mut self.undone) {
+            self.look_again(now, AGAIN_AFTER_MS);
+        }
+    }
+}
+
+impl<B: PacketBuf> Pipeline<B> {
+    /// What there is to do of it in this round. The caller flushes what it leaves to be sent.
+    #[inline]
+    pub(super) fn sweep<Q: PortQueue<Buf = B>>(&mut self, forwarding: &Forwarding, ports: &mut [Q]) {
+        if self.sweep.armed {
+            self.sweep_step(forwarding, ports);
+        }
+    }
+
+    #[cold]
+    fn sweep_step<Q: PortQueue<Buf = B>>(&mut self, forwarding: &Forwarding, ports: &mut [Q]) {
+        if self.sweep.again_at.is_some_and(|at| at == self.now || self.now.since(at) > 0) {
+            self.sweep.begin(forwarding, &self.conditions, &self.counters, self.now);
+        }
+        let Some(from) = self.sweep.next else { return };
+        let mut flows: ArrayVec<EntryId, FLOWS_A_ROUND> = ArrayVec::new();
+        let mut left_over = None;
+        let next = self.flows.table.scan(from, STEPS_A_ROUND, |id, entry| {
+            let silent = entry.state() == FlowState::Established
+                && matches!(self.conditions.of(entry.target), Condition::Unhealthy | Condition::Removed);
+            if silent && left_over.is_none() && flows.try_push(id).is_err() {
+                left_over = Some(id.number());
+            }
+        });
+        for id in flows {
+            if !self.tell_unasked(forwarding, ports, id) {
+                self.sweep.undone = true;
+            }
+        }
+        match left_over.or(next) {
+            Some(next) => self.sweep.next = Some(next),
+            None => self.sweep.end(self.now),
+        }
+    }
+
+    /// Tells both ends of a flow, if they are to be told. False if that is to be tried again.
+    fn tell_unasked<Q: PortQueue<Buf = B>>(
+        &mut self,
+        forwarding: &Forwarding,
+        ports: &mut [Q],
+        id: EntryId,
+    ) -> bool {
+        let key = *self.flows.table.entry(id).key();
+        let Some((gateway_id, gateway)) = forwarding.gateway_of(key.endpoint()) else { return true };
+        if key.protocol() != protocol::TCP {
+            return true;
+        }
+        let facts = self.flows.facts(id, forwarding, &self.conditions, self.now);
+        match unasked(&facts, &self.surroundings(gateway_id, gateway, 2)) {
+            // What changes the other guards' minds begins another walk.
+            Unasked::Held(why) => return why != Suppressed::Rate,
+            Unasked::No => return true,
+            Unasked::Tell => {}
+        }
+        let target = self.flows.table.entry(id).target;
+        let (mut told, mut short) = (0, false);
+        for end in [Direction::LowToHigh, Direction::HighToLow] {
+            let entry = self.flows.table.entry(id);
+            let (Some(seq), link) = (entry.last_ack(end), entry.link[end.index()]) else { continue };
+            let Some((port, header)) = self.flows.links.get(link) else { continue };
+            let Some(empty) = ports.get_mut(port.index()).and_then(Q::allocate) else {
+                short = true;
+                continue;
+            };
+            if let Some(packet) = compose(empty, header, &key, end, Seq(seq)) {
+                let fate = Fate::Told { gateway: gateway_id, target };
+                self.outbound.send(port, packet, fate, &self.counters);
+                self.record(ResetTrigger::Proactive, gateway_id, Some(target), &key, end);
+                told += 1;
+            }
+        }
+        if told > 0 {
+            self.spend(forwarding, gateway_id, told);
+            self.flows.owe(id, Debts::BOTH, self.now, &self.counters);
+        }
+        // Of whom no acknowledgement is known, nobody can be told: the flow stays for.
+        told > 0 || !short
+    }
+}
+
+/// Makes of an empty packet the frame that tells one end, whose own packets have this link header. `None`
+/// if that end must not be told, or there is no room.
+fn compose<B: PacketBuf>(mut packet: B, header: &[u8], key: &FlowKey, end: Direction, seq: Seq) -> Option<B> {
+    let frame = packet.append(header.len() + V6_LEN)?;
+    let (link, ip) = frame.split_at_mut_checked(header.len())?;
+    link.copy_from_slice(header);
+    if ethernet::is_group_addressed(link) {
+        return None;
+    }
+    let len = write_unasked(ip, key, end, seq).ok()?;
+    ethernet::swap_addresses(frame);
+    packet.truncate(header.len() + len);
+    Some(packet)
+}

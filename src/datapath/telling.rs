@@ -1,0 +1,113 @@
+//! Telling the ends of a flow that it is over: the reset in answer to a packet, and what must
+//! be noted of packets so that a silent end can be told too (R-10; `sweep.rs` does). Whether anybody is
+//! to be told is `decide`'s matter; the pipeline calls this to carry it out.
+
+use super::arrival::Arrival;
+use super::counters::{DropReason, ResetTrigger};
+use super::decide::{Surroundings, Then};
+use super::forwarding::{Forwarding, Gateway};
+use super::messages::{FromWorker, ResetRecord};
+use super::outbound::Fate;
+use super::pipeline::Pipeline;
+use super::reset::write_reset;
+use crate::flow::{Direction, EntryId, FlowKey};
+use crate::id::{GatewayId, TargetId};
+use crate::io::PacketBuf;
+use crate::wire::ethernet;
+use crate::wire::packet::Kind;
+
+impl<B: PacketBuf> Pipeline<B> {
+    /// What surrounds the flows of a load balancer now. `resets`: how many would be sent at once.
+    #[inline]
+    pub(super) fn surroundings<'a>(
+        &self,
+        id: GatewayId,
+        gateway: &'a Gateway,
+        resets: u64,
+    ) -> Surroundings<'a> {
+        let max_per_second = gateway.policy.guards.max_per_second;
+        Surroundings {
+            policy: &gateway.policy,
+            timers: &gateway.timers,
+            any_healthy: self.conditions.any_healthy(id),
+            healthy_percent: self.conditions.healthy_percent(id),
+            may_reset: self.rates.allow(id, max_per_second, resets, self.now),
+            overflowed: self.flows.overflowed(self.now, &gateway.timers),
+            now: self.now,
+        }
+    }
+
+    /// Answers a packet with a reset, back the way it came. If the packet may not be
+    /// answered it is dropped, and the entry stays as it is for the next one.
+    #[cold]
+    pub(super) fn reset(
+        &mut self,
+        forwarding: &Forwarding,
+        mut packet: B,
+        arrival: &Arrival,
+        found: Option<EntryId>,
+        (trigger, then): (ResetTrigger, Then),
+    ) {
+        let link_len = usize::from(arrival.link_len);
+        if ethernet::is_group_addressed(packet.bytes()) {
+            return self.counters.dropped(DropReason::NotAnswerable);
+        }
+        let Some(ip) = packet.bytes_mut().get_mut(link_len..) else {
+            return self.counters.dropped(DropReason::NotAnswerable);
+        };
+        let Ok(len) = write_reset(ip, &arrival.packet) else {
+            return self.counters.dropped(DropReason::NotAnswerable);
+        };
+        packet.truncate(link_len + len);
+        ethernet::swap_addresses(packet.bytes_mut());
+        // A flow that is as good as gone (closed, say) is no flow, and nobody's.
+        let of_flow = found.filter(|_| trigger != ResetTrigger::NoFlow);
+        let target = of_flow.map(|id| self.flows.table.entry(id).target);
+        self.record(trigger, arrival.gateway, target, &arrival.key, arrival.direction);
+        self.spend(forwarding, arrival.gateway, 1);
+        if let Some(id) = found {
+            self.flows.after(id, then, self.now, &self.counters);
+        }
+        let fate = Fate::Answered { trigger, gateway: arrival.gateway, target };
+        self.outbound.send(arrival.port, packet, fate, &self.counters);
+    }
+
+    /// Notes of a packet that goes on to its target what telling its sender unasked would take.
+    #[inline]
+    pub(super) fn note(&mut self, gateway: &Gateway, packet: &B, arrival: &Arrival, id: EntryId) {
+        if gateway.policy.proactive && arrival.packet.kind == Kind::Tcp {
+            self.flows.note_ack(id, arrival, packet.bytes());
+        }
+    }
+
+    /// Tells the control core of a reset to the end that sends in direction `told`.
+    pub(super) fn record(
+        &mut self,
+        trigger: ResetTrigger,
+        gateway: GatewayId,
+        target: Option<TargetId>,
+        key: &FlowKey,
+        told: Direction,
+    ) {
+        let (to, from) = (key.source_socket(told), key.destination_socket(told));
+        let record = ResetRecord {
+            trigger,
+            gateway,
+            target,
+            endpoint: key.endpoint(),
+            to: (to.ip(), to.port()),
+            from: (from.ip(), from.port()),
+            at_cycles: self.now_cycles,
+        };
+        if self.events.push(FromWorker::Reset(record)).is_err() {
+            self.counters.events_lost.add(1);
+        }
+    }
+
+    /// Counts resets against what the load balancer may send.
+    pub(super) fn spend(&mut self, forwarding: &Forwarding, id: GatewayId, resets: u64) {
+        if let Some(gateway) = forwarding.gateway(id) {
+            self.rates.spend(id, gateway.policy.guards.max_per_second, resets, self.now);
+        }
+    }
+}
