@@ -12,8 +12,10 @@ pub const HEADER_LEN: usize = 20;
 
 /// "Don't fragment", in the word at offset 6.
 pub const DONT_FRAGMENT: u16 = 0x4000;
-const MORE_FRAGMENTS: u16 = 0x2000;
-const FRAGMENT_OFFSET: u16 = 0x1fff;
+/// "More fragments", in the word at offset 6.
+pub const MORE_FRAGMENTS: u16 = 0x2000;
+/// The fragment offset in 8-byte units, in the word at offset 6.
+pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 
 /// A packet's IPv4 header, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,9 @@ pub const MINIMUM_MTU: u16 = 1280;
 /// counted twice.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
 
+/// Bytes of a fragment header (RFC 8200 4.5).
+pub const FRAGMENT_HEADER_LEN: usize = 8;
+
 /// A packet's fixed IPv6 header, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Header {
@@ -88,12 +91,7 @@ fn walk_extensions(ip: &[u8], next_header: u8) -> Result<Transport, PacketError>
         let start = usize::from(at.offset);
         // Next header and, in most, the length in 8-byte units beyond the first.
         let [next, len] = be16(ip, start).ok_or(PacketError::Truncated)?.to_be_bytes();
-        let header_len = match at.protocol {
-            protocol::FRAGMENT => 8,
-            // RFC 4302 2.2: in 4-byte units, minus two.
-            protocol::AH => (u16::from(len) + 2) * 4,
-            _ => (u16::from(len) + 1) * 8,
-        };
+        let header_len = extension_len(at.protocol, len);
         if start + usize::from(header_len) > ip.len() {
             return Err(PacketError::Truncated);
         }
@@ -115,6 +113,36 @@ fn walk_extensions(ip: &[u8], next_header: u8) -> Result<Transport, PacketError>
         }
     }
     Err(PacketError::TooManyExtensionHeaders)
+}
+
+/// Bytes of an extension header that says its length is `len`.
+#[inline]
+fn extension_len(protocol: u8, len: u8) -> u16 {
+    match protocol {
+        protocol::FRAGMENT => 8,
+        // RFC 4302 2.2: in 4-byte units, minus two.
+        protocol::AH => (u16::from(len) + 2) * 4,
+        _ => (u16::from(len) + 1) * 8,
+    }
+}
+
+/// Where the fragment header of the packet at the start of `ip` begins, if one comes before the transport
+/// header and among the first [`MAX_EXTENSION_HEADERS`].
+pub fn fragment_header(ip: &[u8]) -> Option<usize> {
+    let mut protocol = *ip.get(6)?;
+    let mut start = HEADER_LEN;
+    for _ in 0..MAX_EXTENSION_HEADERS {
+        if protocol == protocol::FRAGMENT {
+            return Some(start);
+        }
+        if !is_extension(protocol) {
+            return None;
+        }
+        let [next, len] = be16(ip, start)?.to_be_bytes();
+        start += usize::from(extension_len(protocol, len));
+        protocol = next;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -167,6 +195,16 @@ mod tests {
         };
         assert_eq!(options(8, 17), transport(17, 40 + 64, Fragment::Whole));
         assert_eq!(options(9, 17), Err(PacketError::TooManyExtensionHeaders));
+    }
+
+    // M-6: what follows ESP is encrypted, and nothing follows the others.
+    #[test]
+    fn esp_mobility_and_no_next_header_end_the_walk() {
+        for last in [50, 59, 135, 139, 140] {
+            let chain = [last, 0, 1, 4, 0, 0, 0, 0, 59, 0, 1, 4, 0, 0, 0, 0];
+            assert_eq!(walk(&packet(last, &chain), last), transport(last, 40, Fragment::Whole));
+            assert_eq!(walk(&packet(0, &chain), 0), transport(last, 48, Fragment::Whole));
+        }
     }
 
     proptest! {

@@ -9,6 +9,7 @@
 
 pub mod checksum;
 pub mod ethernet;
+pub mod fragment;
 pub mod geneve;
 pub mod icmp;
 pub mod ip;
@@ -18,6 +19,7 @@ mod load;
 pub mod packet;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod split;
 pub mod tcp;
 pub mod toeplitz;
 pub mod udp;

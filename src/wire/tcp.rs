@@ -7,6 +7,8 @@ use thiserror::Error;
 
 use super::load::{field16, field32};
 
+pub mod mss;
+
 /// Bytes of a TCP header without options.
 pub const HEADER_LEN: usize = 20;
 
