@@ -115,8 +115,13 @@ fn node_facts(config: &NodeConfig, devices: &Devices) -> NodeFacts {
     let underlay_port = place(&config.underlay.port).unwrap_or_default();
     roles[underlay_port.index()] = PortRole::Underlay;
     let port = &devices.ports[underlay_port.index()];
-    let neighbours: HashMap<Ipv4Addr, MacAddr> =
-        config.neighbours.iter().map(|neighbour| (neighbour.address, MacAddr(neighbour.mac.0))).collect();
+    let of_underlay = config.neighbours.iter().filter(|neighbour| neighbour.interface.is_none());
+    let neighbours: HashMap<Ipv4Addr, MacAddr> = of_underlay
+        .filter_map(|neighbour| match neighbour.address {
+            IpAddr::V4(address) => Some((address, MacAddr(neighbour.mac.0))),
+            IpAddr::V6(_) => None,
+        })
+        .collect();
     NodeFacts {
         scope: NodeScope {
             zone: config.zone.clone(),

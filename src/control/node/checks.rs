@@ -43,8 +43,10 @@ impl NodeConfig {
         self.check_workers()?;
         self.check_ports()?;
         self.check_underlay()?;
-        self.check_neighbours()?;
         self.check_endpoints()?;
+        self.check_interfaces()?;
+        self.check_routes()?;
+        self.check_neighbours()?;
         self.check_every_port_is_used()
     }
 
@@ -176,29 +178,6 @@ impl NodeConfig {
         Err(ConfigError::at("underlay.gateway", message))
     }
 
-    fn check_neighbours(&self) -> Result<(), ConfigError> {
-        let addresses = self.neighbours.iter().map(|neighbour| neighbour.address);
-        unique("neighbours", ".address", addresses, |address| {
-            format!("another neighbour has the address '{address}' already")
-        })?;
-        for (position, neighbour) in self.neighbours.iter().enumerate() {
-            let address = neighbour.address;
-            let own = self.underlay.address;
-            let why = if address == own.address {
-                "is our own address"
-            } else if !own.contains(address) {
-                "is not on that network"
-            } else {
-                continue;
-            };
-            return Err(ConfigError::at(
-                format!("neighbours[{position}].address"),
-                format!("'{address}' {why}; it must be another station on the underlay's network, {own}"),
-            ));
-        }
-        Ok(())
-    }
-
     fn check_endpoints(&self) -> Result<(), ConfigError> {
         if self.endpoints.is_empty() || self.endpoints.len() > usize::from(u16::MAX) {
             let message = format!("there are {}; there must be 1 to 65535", self.endpoints.len());
@@ -211,14 +190,12 @@ impl NodeConfig {
             format!("another endpoint has the id {id} already")
         })?;
         let mut owner_of: HashMap<&Name, &Endpoint> = HashMap::new();
-        for (position, endpoint) in self.endpoints.iter().enumerate() {
+        let wires = self.endpoints.iter().enumerate().filter(|(_, e)| e.kind == EndpointKind::Wire);
+        for (position, endpoint) in wires {
             let at = format!("endpoints[{position}].ports");
-            match endpoint.kind {
-                EndpointKind::Wire if endpoint.ports.len() == 2 => {}
-                EndpointKind::Wire => {
-                    let message = format!("there are {}; a wire has 2", endpoint.ports.len());
-                    return Err(ConfigError::at(at, message));
-                }
+            if endpoint.ports.len() != 2 {
+                let message = format!("there are {}; a wire has 2", endpoint.ports.len());
+                return Err(ConfigError::at(at, message));
             }
             for (index, port) in endpoint.ports.iter().enumerate() {
                 let at = format!("{at}[{index}]");
@@ -239,6 +216,7 @@ impl NodeConfig {
     /// A port of no use is most likely a name mistyped elsewhere.
     fn check_every_port_is_used(&self) -> Result<(), ConfigError> {
         let mut used: HashSet<&Name> = self.endpoints.iter().flat_map(|e| &e.ports).collect();
+        used.extend(self.endpoints.iter().flat_map(|e| &e.interfaces).map(|interface| &interface.port));
         used.insert(&self.underlay.port);
         match self.ports.iter().position(|Port { name, .. }| !used.contains(name)) {
             None => Ok(()),
@@ -250,7 +228,7 @@ impl NodeConfig {
         }
     }
 
-    fn check_port_exists(&self, at: &str, name: &Name) -> Result<(), ConfigError> {
+    pub(super) fn check_port_exists(&self, at: &str, name: &Name) -> Result<(), ConfigError> {
         if self.ports.iter().any(|port| port.name == *name) {
             return Ok(());
         }

@@ -6,19 +6,26 @@
 
 #![forbid(unsafe_code)]
 
+// First, as what it reads strings by is a macro for the modules below it.
+#[macro_use]
+mod values;
+mod addresses;
 mod checks;
 mod error;
+mod interfaces;
+mod routing;
 mod sections;
 #[cfg(test)]
 mod tests;
-mod values;
 
 use std::path::{Path, PathBuf};
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
+pub use addresses::{HostAddress, LinkName, Prefix};
 pub use error::ConfigError;
+pub use interfaces::{Interface, NodeInterface, NodeRoute, Route};
 pub use sections::{
     Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, Underlay, WorkerIdle,
     Workers,
@@ -59,7 +66,7 @@ pub struct NodeConfig {
     pub ports: Vec<Port>,
     /// The network that the targets are on.
     pub underlay: Underlay,
-    /// Neighbours that are not asked for.
+    /// Neighbours that are not asked for by ARP or neighbour discovery.
     #[serde(default)]
     pub neighbours: Vec<Neighbour>,
     /// Where client traffic enters and leaves (O-4).

@@ -1,13 +1,15 @@
 //! The sections of the node's configuration, as types. What one value may be by itself is in its
 //! type here; what values say of each other is in `checks.rs`.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::addresses::LinkName;
+use super::interfaces::{Interface, Route};
 use super::values::{Device, EndpointKind, InterfaceAddress, MacAddress, WireId};
 use crate::control::model::Name;
 
@@ -119,17 +121,23 @@ pub struct Underlay {
     pub address: InterfaceAddress,
     /// The next hop to targets outside of that prefix.
     pub gateway: Option<Ipv4Addr>,
+    /// What the kernel calls its side: the network device where the kernel keeps it below the port, else a
+    /// tap that the daemon makes, `fg-` and the port's name where nothing is given.
+    pub host_interface: Option<LinkName>,
     /// Whether the outer UDP checksum is computed; 0 is sent if not (W-3).
     #[serde(default)]
     pub udp_checksum: bool,
 }
 
-/// `[[neighbours]]`: a neighbour on the underlay that is not asked for by ARP.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+/// `[[neighbours]]`: a neighbour that is not asked for by ARP or neighbour discovery. It wins over what
+/// the kernel finds.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Neighbour {
-    /// Its IPv4 address.
-    pub address: Ipv4Addr,
+    /// The interface that it is on, by its name (`lan.100`); none: the underlay's.
+    pub interface: Option<String>,
+    /// Its address.
+    pub address: IpAddr,
     /// Its link-layer address.
     pub mac: MacAddress,
 }
@@ -149,7 +157,14 @@ pub struct Endpoint {
     /// How packets leave it.
     pub kind: EndpointKind,
     /// For a `wire`: the pair of ports.
+    #[serde(default)]
     pub ports: Vec<Name>,
+    /// For a `routed` endpoint: where it is on networks.
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
+    /// For a `routed` endpoint: the ways to networks beyond those of its interfaces.
+    #[serde(default)]
+    pub routes: Vec<Route>,
     /// The load balancer that its traffic goes to.
     pub load_balancer: Name,
 }

@@ -46,6 +46,8 @@ pub struct HashSeed(pub [u8; 32]);
 pub enum EndpointKind {
     /// What comes in on one of two ports leaves by the other.
     Wire,
+    /// What comes in on one of its interfaces leaves by the longest match of its routes.
+    Routed,
 }
 
 impl FromStr for MacAddress {
@@ -194,8 +196,8 @@ impl FromStr for EndpointKind {
     fn from_str(text: &str) -> Result<EndpointKind, String> {
         match text {
             "wire" => Ok(EndpointKind::Wire),
-            "routed" => Err("routed endpoints are not there yet; use 'wire'".to_owned()),
-            other => Err(format!("'{other}' must be 'wire'")),
+            "routed" => Ok(EndpointKind::Routed),
+            other => Err(format!("'{other}' must be one of ['wire', 'routed']")),
         }
     }
 }
@@ -308,7 +310,9 @@ from_string!(Device, "a PCI address or a virtual device in a string", {
 from_string!(HashSeed, "64 hexadecimal digits in a string", {
     "type": "string", "pattern": "^[0-9A-Fa-f]{64}$"
 });
-from_string!(EndpointKind, "an endpoint's kind in a string", { "type": "string", "enum": ["wire"] });
+from_string!(EndpointKind, "an endpoint's kind in a string", {
+    "type": "string", "enum": ["wire", "routed"]
+});
 
 impl<'de> Deserialize<'de> for WireId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,5 +1,7 @@
 //! What a node's configuration may say, and how each fault is told.
 
+mod routed;
+
 use super::*;
 use crate::control::model::State;
 
@@ -157,10 +159,9 @@ fn o4_endpoints_that_cannot_be_are_refused() {
         ),
         (
             "kind = \"wire\"",
-            "kind = \"routed\"",
-            "endpoints[0].kind: routed endpoints are not there yet; use 'wire' (line 34)",
+            "kind = \"tap\"",
+            "endpoints[0].kind: 'tap' must be one of ['wire', 'routed'] (line 34)",
         ),
-        ("kind = \"wire\"", "kind = \"tap\"", "endpoints[0].kind: 'tap' must be 'wire' (line 34)"),
         (
             "id = \"0x00000000000000a1\"",
             "id = \"0x10000000000000000\"",
