@@ -9,6 +9,8 @@ mod fault_path;
 pub mod health;
 pub mod inband;
 pub mod model;
+pub mod neighbours;
+pub mod netlink;
 pub mod node;
 pub mod slots;
 pub mod socket;
