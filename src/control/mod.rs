@@ -7,6 +7,7 @@ pub mod drain;
 pub mod events;
 mod fault_path;
 pub mod health;
+pub mod host;
 pub mod inband;
 pub mod model;
 pub mod neighbours;

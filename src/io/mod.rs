@@ -13,6 +13,7 @@ pub mod dpdk;
 pub mod eal_config;
 pub mod hugepages;
 pub mod memory;
+pub mod tap;
 
 /// Packets handled together. 32 is DPDK's customary burst: long enough to hide a cache miss behind
 /// the others' work, short enough to stay in L1.

@@ -142,7 +142,7 @@ impl FromStr for LinkName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<LinkName, String> {
-        let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
+        let allowed = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
         if (1..=LinkName::MAX).contains(&text.len())
             && text.bytes().all(allowed)
             && !matches!(text, "." | "..")
@@ -151,7 +151,7 @@ impl FromStr for LinkName {
         }
         Err(format!(
             "'{text}' must be a name that the kernel takes for an interface: 1 to {} printable characters without \
-             '/', ':' and blanks",
+             '/', ':', '%' and blanks",
             LinkName::MAX
         ))
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_link_has_a_name_that_the_kernel_takes() {
-        for bad in ["", ".", "..", "a/b", "a:b", "a b", "sixteen-letters-"] {
+        for bad in ["", ".", "..", "a/b", "a:b", "a b", "tap%d", "sixteen-letters-"] {
             assert!(bad.parse::<LinkName>().is_err(), "{bad}");
         }
         assert_eq!("fifteen-letters".parse::<LinkName>().expect("good").as_str(), "fifteen-letters");

@@ -207,7 +207,7 @@ fn host_interfaces_that_cannot_be_are_refused() {
             given,
             "host_interface = \"guests/1\"",
             "endpoints[1].interfaces[0].host_interface: 'guests/1' must be a name that the kernel takes for an \
-             interface: 1 to 15 printable characters without '/', ':' and blanks (line 59)",
+             interface: 1 to 15 printable characters without '/', ':', '%' and blanks (line 59)",
         ),
         (
             "vlans = [100, 7]\naddresses = [\"10.1.0.1/24\"]\nhost_interface = \"guests\"",
