@@ -4,6 +4,7 @@
 //! `cargo test --test e2e -- --test-threads=1`
 
 mod appliance;
+mod applications;
 mod bad_start;
 mod failover;
 mod idle;

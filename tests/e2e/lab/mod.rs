@@ -222,7 +222,7 @@ impl Lab {
 
 /// A veth pair with checksums and segments made in software: af_packet hands packets on as the
 /// sender's kernel left them, and a veth's kernel leaves both to hardware that is not there.
-fn link(one: (&Netns, &str, Option<[u8; 6]>), other: (&Netns, &str, Option<[u8; 6]>), mtu: u16) {
+pub fn link(one: (&Netns, &str, Option<[u8; 6]>), other: (&Netns, &str, Option<[u8; 6]>), mtu: u16) {
     let mtu = mtu.to_string();
     ip(&[
         "link",

@@ -11,6 +11,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
+use super::netns::Netns;
 use super::{Family, Lab, Side};
 
 /// Longer than anything here should ever take: what a test gives up after.
@@ -93,8 +94,13 @@ impl Lab {
 
     /// Connects the client to `to` from an address and port of the test's choice.
     pub fn connect_from(&self, from: SocketAddr, to: SocketAddr) -> TcpStream {
+        self.connect_in(&self.client, from, to)
+    }
+
+    /// The same for another machine than the client.
+    pub fn connect_in(&self, host: &Netns, from: SocketAddr, to: SocketAddr) -> TcpStream {
         let family = if from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        self.client.run(|| {
+        host.run(|| {
             let fd =
                 socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).expect("the kernel has TCP");
             setsockopt(&fd, sockopt::ReuseAddr, &true).expect("a socket has this option");
