@@ -4,13 +4,13 @@ use super::arrival::{Arrival, Unread};
 use super::counters::DropReason;
 use super::forwarding::Forwarding;
 use crate::flow::{Cookie, CookieLayout, DecodedCookie, Direction, FlowKey};
-use crate::id::WorkerId;
+use crate::id::{EndpointId, WorkerId};
 use crate::io::PacketBuf;
 use crate::wire::ethernet::{Link, ethertype};
 use crate::wire::geneve::outer::{self, OuterError};
 use crate::wire::geneve::{self, GeneveError};
 use crate::wire::icmp;
-use crate::wire::packet::Packet;
+use crate::wire::packet::{Fragment, IpVersion, Packet};
 
 /// What is known of an appliance's packet before its flow is looked up.
 #[derive(Clone, Copy, Debug)]
@@ -100,19 +100,48 @@ fn reason(error: GeneveError) -> DropReason {
 }
 
 /// Which way an inner packet goes in the flow of its cookie (W-5, W-7). An ICMP error is of the flow
-/// that it quotes and goes to the sender of what it quotes, against that packet's direction.
+/// that it quotes and goes to the sender of what it quotes, against that packet's direction. A later fragment
+/// has no ports: it is of the flow if its addresses and protocol are (M-4).
 #[inline]
 pub fn direction_of(key: &FlowKey, inner: &Packet, bytes: &[u8]) -> Result<Direction, DropReason> {
     let (inner_key, direction) = Arrival::key_of(key.endpoint(), inner);
     if inner_key == *key {
         return Ok(direction);
     }
-    quoted_direction(key, inner, bytes).ok_or(DropReason::InnerMismatch)
+    let direction = match inner.fragment {
+        Fragment::Later => fragment_direction(key, inner),
+        Fragment::Whole | Fragment::First => quoted_direction(key, inner, bytes),
+    };
+    direction.ok_or(DropReason::InnerMismatch)
+}
+
+#[cold]
+fn fragment_direction(key: &FlowKey, inner: &Packet) -> Option<Direction> {
+    let version = match inner.version {
+        IpVersion::V4 => 4,
+        IpVersion::V6 => 6,
+    };
+    // An IPv6 fragment may name an extension header that only its first fragment has.
+    let protocol_may_be = inner.protocol == key.protocol() || inner.names_extension_header();
+    if version != key.version() || !protocol_may_be {
+        return None;
+    }
+    [Direction::LowToHigh, Direction::HighToLow]
+        .into_iter()
+        .find(|way| (key.source(*way).0, key.destination(*way).0) == (inner.src, inner.dst))
 }
 
 #[cold]
 fn quoted_direction(key: &FlowKey, inner: &Packet, bytes: &[u8]) -> Option<Direction> {
-    let quoted = Packet::parse_quoted(icmp::quoted(bytes, inner)?).ok()?;
-    let (quoted_key, direction) = Arrival::key_of(key.endpoint(), &quoted);
-    (quoted_key == *key).then(|| direction.reverse())
+    let (quoted_key, direction) = quoted_flow(key.endpoint(), inner, bytes)?;
+    (quoted_key == *key).then_some(direction)
+}
+
+/// The flow of the packet that an ICMP error quotes, and the way in it back to that packet's sender, which
+/// is the error's own (M-5). `None` if it is no ICMP error, or quotes nothing that can be read.
+#[cold]
+pub fn quoted_flow(endpoint: EndpointId, packet: &Packet, bytes: &[u8]) -> Option<(FlowKey, Direction)> {
+    let quoted = Packet::parse_quoted(icmp::quoted(bytes, packet)?).ok()?;
+    let (key, direction) = Arrival::key_of(endpoint, &quoted);
+    Some((key, direction.reverse()))
 }

@@ -7,6 +7,7 @@ use crate::flow::{Direction, FlowKey};
 use crate::id::{EndpointId, GatewayId, PortId};
 use crate::io::PacketBuf;
 use crate::wire::ethernet::{Link, ethertype};
+use crate::wire::fragment;
 use crate::wire::packet::{Fragment, IpVersion, Kind, Packet, PacketError};
 
 /// Why a frame is not a packet of a flow.
@@ -46,6 +47,13 @@ impl Arrival {
     #[inline]
     pub fn facts(&self) -> Facts {
         Facts { tcp: self.packet.kind == Kind::Tcp, flags: self.packet.tcp_flags, direction: self.direction }
+    }
+
+    /// Whether its own header says which flow it is of. A fragment's may not, and an ICMP error is of the
+    /// flow that it quotes (M-4, M-5).
+    #[inline]
+    pub fn stands_alone(&self) -> bool {
+        self.packet.fragment == Fragment::Whole && self.packet.kind != Kind::IcmpError
     }
 
     /// Its link header.
@@ -92,7 +100,7 @@ pub fn read_arrival<B: PacketBuf>(
         return Err(Unread::Cross); // O-4
     }
     let ip = frame.get(usize::from(link.header_len)..).unwrap_or_default();
-    let packet = Packet::parse(ip).map_err(|error| Unread::Drop(reason(error)))?;
+    let packet = Packet::parse(ip).map_err(|error| Unread::Drop(reason(ip, error)))?;
     if (packet.version == IpVersion::V6) != (link.ethertype == ethertype::IPV6) {
         return Err(Unread::Drop(DropReason::IpMalformed));
     }
@@ -104,9 +112,6 @@ pub fn read_arrival<B: PacketBuf>(
     };
     if packet.version == IpVersion::V6 && !gateway.dualstack {
         return Err(Unread::Drop(DropReason::Ipv6NotEnabled)); // O-1
-    }
-    if packet.fragment == Fragment::Later {
-        return Err(Unread::Drop(DropReason::LaterFragment));
     }
     let (key, direction) = Arrival::key_of(endpoint, &packet);
     Ok(Arrival {
@@ -124,8 +129,11 @@ pub fn read_arrival<B: PacketBuf>(
 
 /// The name under which an unreadable packet is dropped.
 #[cold]
-pub fn reason(error: PacketError) -> DropReason {
+fn reason(ip: &[u8], error: PacketError) -> DropReason {
     match error {
+        PacketError::TransportTruncated | PacketError::Truncated if fragment::is_first(ip) => {
+            DropReason::FragmentTiny
+        }
         PacketError::TransportTruncated | PacketError::BadDataOffset => DropReason::TransportMalformed,
         PacketError::Truncated
         | PacketError::BadVersion(_)

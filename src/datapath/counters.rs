@@ -107,8 +107,14 @@ counted_enum! {
         IpMalformed = "ip_malformed",
         /// The TCP, UDP or SCTP header is cut.
         TransportMalformed = "transport_malformed",
-        /// A fragment that is not the first: its ports are unknown.
-        LaterFragment = "later_fragment",
+        /// The first fragment of a datagram ends inside its transport header.
+        FragmentTiny = "fragment_tiny",
+        /// A later fragment of a TCP segment begins inside the TCP header.
+        FragmentInHeader = "fragment_in_header",
+        /// A later fragment whose first did not come in time.
+        FragmentTimeout = "fragment_timeout",
+        /// A later fragment whose first had not come, and there was no room to wait for it.
+        FragmentFull = "fragment_full",
         /// The endpoint's load balancer does not exist or has no listener.
         NoLoadBalancer = "no_load_balancer",
         /// IPv6 at a load balancer whose address type is ipv4.
@@ -125,12 +131,14 @@ counted_enum! {
         NoTarget = "no_target",
         /// The target's link-layer address is not known.
         NeighbourUnknown = "neighbour_unknown",
-        /// With its encapsulation the packet does not fit the target side's MTU.
+        /// With its encapsulation the packet does not fit the target side's MTU, and its sender was not told.
         TooBigForTarget = "too_big_for_target",
         /// More distinct link-layer headers are in use than the worker keeps.
         LinkTableFull = "link_table_full",
         /// The buffer has no room for the headers to be put in front.
         NoHeadroom = "no_headroom",
+        /// No buffer was to be had for the pieces of a packet that had to be split.
+        NoBuffer = "no_buffer",
         /// On the target side, and not GENEVE for this gateway.
         NotForGateway = "not_for_gateway",
         /// The outer IPv4 or UDP header of an answer is cut, fragmented, or its checksum is wrong.
@@ -167,7 +175,7 @@ counted_enum! {
         Forwarded = "forwarded",
         /// Came back from an appliance and left by its endpoint.
         Delivered = "delivered",
-        /// Answered by the gateway itself, with a reset.
+        /// Answered by the gateway itself, with a reset or an ICMP error.
         Answered = "answered",
         /// Crossed a wire endpoint untouched: not IP, or traffic that stays on its link.
         Crossed = "crossed",
@@ -203,6 +211,20 @@ counted_enum! {
         MinHealthy = "min_healthy",
         /// As many resets as may be were sent lately.
         Rate = "rate",
+    }
+}
+
+counted_enum! {
+    /// What the gateway told a sender by an ICMP error of its own (M-2, W-6).
+    IcmpAnswer {
+        /// ICMPv4: the packet is too large and must not be fragmented.
+        FragmentationNeeded = "fragmentation_needed",
+        /// ICMPv6: the packet is too large.
+        PacketTooBig = "packet_too_big",
+        /// Its time to live ran out.
+        TimeExceeded = "time_exceeded",
+        /// It cannot be delivered.
+        Unreachable = "unreachable",
     }
 }
 
@@ -258,6 +280,20 @@ pub struct WorkerCounters {
     pub outcomes: [Counter; Outcome::COUNT],
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
+    /// Packets answered with an ICMP error, by its kind.
+    pub icmp_answers: [Counter; IcmpAnswer::COUNT],
+    /// Fragments sent to appliances that the gateway made of packets too large for the target side (M-2).
+    pub fragments_sent: Counter,
+    /// SYNs whose maximum segment size was lowered (M-3).
+    pub mss_lowered: Counter,
+    /// Later fragments that had to wait for their first (M-4).
+    pub fragments_held: Counter,
+    /// Of these, those that wait now: they have come in and have not ended (C-1).
+    pub fragments_waiting: Counter,
+    /// ICMP errors that quoted a packet of a known flow and went to its target (M-5).
+    pub errors_of_flows: Counter,
+    /// ICMP errors that quoted no known flow (M-5).
+    pub errors_of_no_flow: Counter,
     /// Packets given to another worker, which owns their flow.
     pub handed_off: Counter,
     /// Rounds of the worker's loop.
@@ -297,6 +333,13 @@ impl Default for WorkerCounters {
             received: Counter::default(),
             outcomes: zeros(),
             drops: zeros(),
+            icmp_answers: zeros(),
+            fragments_sent: Counter::default(),
+            mss_lowered: Counter::default(),
+            fragments_held: Counter::default(),
+            fragments_waiting: Counter::default(),
+            errors_of_flows: Counter::default(),
+            errors_of_no_flow: Counter::default(),
             handed_off: Counter::default(),
             rounds: Counter::default(),
             busy_rounds: Counter::default(),
@@ -347,7 +390,8 @@ impl WorkerCounters {
         self.outcomes[outcome.index()].add(1);
     }
 
-    /// Packets whose fate is settled: `received` equals the sum of this over the workers at rest.
+    /// Packets whose fate is settled: `received` equals the sum of this over the workers at rest, when no
+    /// fragment waits.
     pub fn settled(&self) -> u64 {
         self.outcomes.iter().chain(&self.drops).map(Counter::get).sum()
     }

@@ -7,6 +7,8 @@
 //! "SYN" in the rules is an attempt to open a connection: SYN without ACK and without RST. A SYN-ACK
 //! never opens a flow and is answered like any other packet.
 
+pub mod later_fragment;
+
 use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::forwarding::{Condition, Failover, Policy, UnknownFlow};
 use crate::flow::{Direction, Ended, FlowState, Timers, expiry};

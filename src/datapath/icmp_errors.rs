@@ -40,6 +40,11 @@ impl Allowance {
         self.millitokens = left;
         true
     }
+
+    /// Gives leave back: the error was not sent.
+    pub fn give_back(&mut self) {
+        self.millitokens = self.millitokens.saturating_add(1000);
+    }
 }
 
 /// Why a packet was not turned into an error about it.

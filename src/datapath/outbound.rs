@@ -3,15 +3,22 @@
 //! A packet is counted when the port has taken it. What a port does not take at once is dropped and
 //! counted: waiting for it would hold up every other packet.
 
+use std::collections::VecDeque;
+
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
-use super::counters::{DropReason, Outcome, ResetTrigger, WorkerCounters};
+use super::counters::{DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
+use super::fragments::First;
 use crate::id::{GatewayId, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf, PortQueue};
 
 /// Packets that fit into the ring from one worker to another.
 pub const HANDOFF_RING: usize = 1024;
+
+/// Packets that a burst may make beyond one for one, in all: by splitting (M-2), a burst of 8,500-byte packets
+/// makes 192 for an MTU of 1,500, and by first fragments that others waited for (M-4).
+pub const SPILL: usize = 256;
 
 /// What a packet that is about to be sent is, and so what is counted when it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +37,14 @@ pub enum Fate {
         /// Bytes of the inner packet.
         bytes: u32,
     },
+    /// Is a fragment that the gateway made of a packet too large for the target side (M-2). The last one of a
+    /// packet is [`Fate::Forwarded`] instead: a port takes packets in order, so when the last has left, all
+    /// have, and the packet that came in is counted once.
+    Piece,
     /// Crosses a wire untouched.
     Crossed,
+    /// Is an ICMP error of the gateway's own (M-2, W-6).
+    Error(IcmpAnswer),
     /// Is a reset.
     Answered {
         /// What made us send it.
@@ -67,7 +80,12 @@ impl Fate {
                 target.packets_back.add(1);
                 target.bytes_back.add(u64::from(bytes));
             }
+            Fate::Piece => counters.fragments_sent.add(1),
             Fate::Crossed => counters.ended(Outcome::Crossed),
+            Fate::Error(answer) => {
+                counters.ended(Outcome::Answered);
+                counters.icmp_answers[answer.index()].add(1);
+            }
             Fate::Answered { trigger, gateway, target } => {
                 counters.ended(Outcome::Answered);
                 counters.gateway(gateway).resets[trigger.index()].add(1);
@@ -83,12 +101,14 @@ impl Fate {
         }
     }
 
-    /// Counts a packet that the port did not take.
+    /// Counts a packet that does not leave: the port did not take it, say.
     #[cold]
-    fn count_unsent(self, counters: &WorkerCounters) {
+    fn count_unsent(self, reason: DropReason, counters: &WorkerCounters) {
         match self {
             Fate::Told { .. } => counters.resets_unsent.add(1),
-            _ => counters.dropped(DropReason::TransmitFull),
+            // No packet that came in: the last piece is.
+            Fate::Piece => {}
+            _ => counters.dropped(reason),
         }
     }
 }
@@ -97,49 +117,109 @@ impl Fate {
 struct TransmitQueue<B> {
     packets: Burst<B>,
     fates: ArrayVec<Fate, BURST>,
+    /// The port did not take all that it was last given: it gets no more of this burst, so that what it
+    /// takes of a burst is the front of it.
+    full: bool,
 }
 
 /// Packets waiting for the end of the burst, by port.
 pub struct Outbound<B> {
     queues: Box<[TransmitQueue<B>]>,
+    /// What found its port's queue full, in order. Of fixed size.
+    spilled: VecDeque<(PortId, B, Fate)>,
 }
 
 impl<B: PacketBuf> Outbound<B> {
     /// Queues for so many ports.
     pub fn new(ports: usize) -> Outbound<B> {
-        let queue = |_| TransmitQueue { packets: Burst::new(), fates: ArrayVec::new() };
-        Outbound { queues: (0..ports).map(queue).collect() }
+        let queue = |_| TransmitQueue { packets: Burst::new(), fates: ArrayVec::new(), full: false };
+        Outbound { queues: (0..ports).map(queue).collect(), spilled: VecDeque::with_capacity(SPILL) }
     }
 
-    /// Takes a packet for a port. A burst makes at most a burst of packets for a port, so there is
-    /// room; were there none, the packet would be dropped as the port would drop it.
+    /// Takes a packet for a port. A burst makes at most a burst of packets for a port, and where it makes
+    /// more they wait behind it, up to [`SPILL`]; were there no room, the packet would be dropped as the port
+    /// would drop it.
     #[inline]
     pub fn send(&mut self, port: PortId, packet: B, fate: Fate, counters: &WorkerCounters) {
         let Some(queue) = self.queues.get_mut(port.index()) else {
-            return counters.dropped(DropReason::PortUnused);
+            return fate.count_unsent(DropReason::PortUnused, counters);
         };
-        if queue.packets.try_push(packet).is_err() || queue.fates.try_push(fate).is_err() {
-            fate.count_unsent(counters);
+        if queue.packets.is_full() {
+            return self.spill(port, packet, fate, counters);
+        }
+        queue.packets.push(packet);
+        queue.fates.push(fate);
+    }
+
+    #[cold]
+    fn spill(&mut self, port: PortId, packet: B, fate: Fate, counters: &WorkerCounters) {
+        if self.spilled.len() < SPILL {
+            self.spilled.push_back((port, packet, fate));
+        } else {
+            fate.count_unsent(DropReason::TransmitFull, counters);
         }
     }
 
     /// Gives every port its packets and settles their counts.
     pub fn flush<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
+        self.flush_queues(ports, counters);
+        if !self.spilled.is_empty() {
+            self.flush_spilled(ports, counters);
+        }
+    }
+
+    fn flush_queues<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
         for (queue, port) in self.queues.iter_mut().zip(ports) {
             if queue.packets.is_empty() {
                 continue;
             }
             let sent = port.transmit(&mut queue.packets);
+            queue.full = sent < queue.fates.len();
             for (place, fate) in queue.fates.drain(..).enumerate() {
                 if place < sent {
                     fate.count(counters);
                 } else {
-                    fate.count_unsent(counters);
+                    fate.count_unsent(DropReason::TransmitFull, counters);
                 }
             }
             queue.packets.clear();
         }
     }
+
+    #[cold]
+    fn flush_spilled<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
+        while !self.spilled.is_empty() {
+            // At least one fits, as the queues are empty.
+            while let Some((port, packet, fate)) = self.spilled.pop_front() {
+                match self.queues.get_mut(port.index()) {
+                    Some(queue) if queue.full => fate.count_unsent(DropReason::TransmitFull, counters),
+                    Some(queue) if queue.packets.is_full() => {
+                        self.spilled.push_front((port, packet, fate));
+                        break;
+                    }
+                    Some(queue) => {
+                        queue.packets.push(packet);
+                        queue.fates.push(fate);
+                    }
+                    None => fate.count_unsent(DropReason::PortUnused, counters),
+                }
+            }
+            self.flush_queues(ports, counters);
+        }
+    }
+}
+
+/// How far a packet that one worker hands to another is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// To the worker that owns what the packet's own header names, or that the packet it quotes names (M-5).
+    Owner,
+    /// A fragment, to the worker that knows its datagram (M-4).
+    Datagram,
+    /// A fragment, to the worker that owns the flow which its first fragment named.
+    Resolved(First),
+    /// An ICMP error that quotes no known flow, to the worker that owns the flow of its own (M-5).
+    Unquoted,
 }
 
 /// A packet on its way to the worker that owns its flow.
@@ -148,6 +228,8 @@ pub struct Handed<B> {
     pub port: PortId,
     /// The packet, as it came in.
     pub packet: B,
+    /// How far it is on its way.
+    pub stage: Stage,
 }
 
 /// The rings to and from the other workers. With one worker there are none, and they cost nothing.
@@ -180,22 +262,39 @@ impl<B> Handoff<B> {
     /// Gives a packet to its owner.
     #[inline]
     pub fn give(&mut self, owner: WorkerId, port: PortId, packet: B, counters: &WorkerCounters) {
+        self.give_at(Stage::Owner, owner, port, packet, counters);
+    }
+
+    /// Gives a packet that is further on its way, or on another, to the worker that is next.
+    #[inline]
+    pub fn give_at(
+        &mut self,
+        stage: Stage,
+        owner: WorkerId,
+        port: PortId,
+        packet: B,
+        counters: &WorkerCounters,
+    ) {
         let ring = self.to.get_mut(owner.index()).and_then(Option::as_mut);
-        match ring.map(|ring| ring.push(Handed { port, packet })) {
+        match ring.map(|ring| ring.push(Handed { port, packet, stage })) {
             Some(Ok(())) => counters.handed_off.add(1),
             _ => counters.dropped(DropReason::HandoffFull),
         }
     }
 
-    /// Takes packets from the other workers that came in by one port, at most a burst; returns that
-    /// port, or `None` when nothing waits.
-    pub fn take(&mut self, burst: &mut Burst<B>) -> Option<PortId> {
+    /// Takes packets from another worker that came in by one port, at most a burst; returns that port, or
+    /// `None` when nothing waits. `stages` has the packets' stages, unless all are for their owner: then it
+    /// stays empty.
+    pub fn take(&mut self, burst: &mut Burst<B>, stages: &mut ArrayVec<Stage, BURST>) -> Option<PortId> {
         for ring in &mut self.from {
             let Ok(first) = ring.peek() else { continue };
-            let port = first.port;
-            while !burst.is_full() && ring.peek().is_ok_and(|next| next.port == port) {
-                if let Ok(handed) = ring.pop() {
-                    burst.push(handed.packet);
+            let (port, plain) = (first.port, first.stage == Stage::Owner);
+            let alike = |next: &Handed<B>| next.port == port && (next.stage == Stage::Owner) == plain;
+            while !burst.is_full() && ring.peek().is_ok_and(alike) {
+                let Ok(handed) = ring.pop() else { break };
+                burst.push(handed.packet);
+                if !plain {
+                    stages.push(handed.stage);
                 }
             }
             return Some(port);

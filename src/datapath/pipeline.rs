@@ -6,6 +6,7 @@
 //!      read_arrival   link, IP, ports, key             read_answer   outer headers, GENEVE, cookie
 //!            │                                               │
 //!            ├─▶ cross       not IP, link scope              ├─▶ host        not GENEVE for us
+//!            ├─▶ follow      a fragment, an ICMP error       │
 //!            ├─▶ hand off    another worker's flow           ├─▶ hand off    another worker's cookie
 //!            │                                               │
 //!         look up                                      find the flow by its cookie
@@ -14,6 +15,7 @@
 //!            │   └─▶ reset, drop                             │
 //!            │                                               │
 //!       encapsulate                                       deliver    the flow's link header in front
+//!            │   └─▶ split, tell the sender                  │
 //!            ▼                                               ▼
 //!   the target side's port                         the endpoint's other port
 //! ```
@@ -31,18 +33,25 @@ use rtrb::Producer;
 use super::answer::{Answer, direction_of, read_answer};
 use super::arrival::{Arrival, Unread, read_arrival};
 use super::counters::{DropReason, Outcome, WorkerCounters};
+use super::decide::later_fragment::decide_later_fragment;
 use super::decide::{Debts, Verdict, decide};
 use super::flows::{Flows, NoRoom};
+use super::followers::needs_first;
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
+use super::fragments::Fragments;
+use super::icmp_errors::Allowance;
 use super::messages::FromWorker;
 use super::outbound::{Fate, Handoff, Outbound};
 use super::rates::Rates;
+use super::sizes::{clamp_mss, fits};
 use super::sweep::Sweep;
 use crate::flow::{Cookie, DecodedCookie, Direction, EntryId, HashSeed, LinkId};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf};
 use crate::wire::ethernet;
-use crate::wire::geneve::{self, outer};
+use crate::wire::geneve::outer;
+use crate::wire::packet::Fragment;
+use crate::wire::tcp::TcpFlags;
 
 /// One worker's packet processing: all it needs besides the forwarding state.
 pub struct Pipeline<B> {
@@ -62,6 +71,10 @@ pub struct Pipeline<B> {
     pub outbound: Outbound<B>,
     /// Packets for, and from, the other workers.
     pub handoff: Handoff<B>,
+    /// Datagrams that come in fragments (M-4).
+    pub fragments: Fragments<B>,
+    /// ICMP errors that this worker may send (M-2).
+    pub allowance: Allowance,
     /// This worker's counters.
     pub counters: Arc<WorkerCounters>,
     /// What the control core is told.
@@ -106,8 +119,10 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         // Beside each other, so that an arrival stays where it was read into.
         let (mut packets, mut arrivals) = (Burst::new(), ArrayVec::<Arrival, BURST>::new());
+        let mut followers = Burst::new();
         for packet in burst.drain(..) {
             match read_arrival(forwarding, port, &packet) {
+                Ok(arrival) if !arrival.stands_alone() => followers.push(packet),
                 Ok(mut arrival) => {
                     arrival.hash = self.flows.table.hash(&arrival.key);
                     let owner = self.owner(arrival.hash);
@@ -129,10 +144,13 @@ impl<B: PacketBuf> Pipeline<B> {
         for (packet, arrival) in packets.into_iter().zip(&arrivals) {
             self.arrival(forwarding, packet, arrival);
         }
+        for packet in followers {
+            self.follow(forwarding, port, packet, None); // M-4, M-5
+        }
     }
 
     /// One packet of a client or a server: look up, decide, carry out.
-    fn arrival(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival) {
+    pub(super) fn arrival(&mut self, forwarding: &Forwarding, mut packet: B, arrival: &Arrival) {
         let Some(gateway) = forwarding.gateway(arrival.gateway) else {
             return self.counters.dropped(DropReason::NoLoadBalancer);
         };
@@ -140,13 +158,21 @@ impl<B: PacketBuf> Pipeline<B> {
         let facts = arrival.facts();
         let flow = found.map(|id| self.flows.facts(id, forwarding, &self.conditions, self.now));
         let around = self.surroundings(arrival.gateway, gateway, 1);
-        let mut verdict = decide(&facts, flow.as_ref(), &around);
+        let mut verdict = match arrival.packet.fragment {
+            Fragment::Later if needs_first(&arrival.packet) => {
+                decide_later_fragment(arrival.direction, flow.as_ref(), &around) // M-4
+            }
+            Fragment::Whole | Fragment::First | Fragment::Later => decide(&facts, flow.as_ref(), &around),
+        };
         if let Verdict::Held(why, update) = verdict {
             self.counters.gateway(arrival.gateway).suppressed[why.index()].add(1);
             match update {
                 Some(update) => verdict = Verdict::Stay(update),
                 None => return self.counters.dropped(DropReason::ResetSuppressed),
             }
+        }
+        if gateway.policy.mss_clamp && facts.flags.contains(TcpFlags::SYN) {
+            clamp_mss(&mut packet, arrival, forwarding.underlay.mtu, &self.counters); // M-3
         }
         match (verdict, found) {
             (Verdict::Stay(update), Some(id)) => {
@@ -215,14 +241,18 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(link) = self.flows.links.intern(arrival.port, arrival.link_header(&packet)) else {
             return self.counters.dropped(DropReason::LinkTableFull);
         };
-        let begun = self.flows.begin(
-            arrival,
-            (target_id, target.generation),
-            link,
-            (fail_open, debts),
-            self.now,
-            &self.counters,
-        );
+        let begun = match arrival.packet.fragment {
+            // Its first fragment found no room (F-12).
+            Fragment::Later if needs_first(&arrival.packet) => Err(NoRoom),
+            Fragment::Whole | Fragment::First | Fragment::Later => self.flows.begin(
+                arrival,
+                (target_id, target.generation),
+                link,
+                (fail_open, debts),
+                self.now,
+                &self.counters,
+            ),
+        };
         let cookie = match begun {
             Ok(id) => {
                 if fail_open {
@@ -262,7 +292,13 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// Sends a packet to its flow's target, whatever that target's condition.
     #[inline]
-    fn send_to_flow_target(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, id: EntryId) {
+    pub(super) fn send_to_flow_target(
+        &mut self,
+        forwarding: &Forwarding,
+        packet: B,
+        arrival: &Arrival,
+        id: EntryId,
+    ) {
         let entry = self.flows.table.entry(id);
         let (target_id, generation) = (entry.target, entry.target_generation);
         match forwarding.target(target_id, generation) {
@@ -286,22 +322,34 @@ impl<B: PacketBuf> Pipeline<B> {
         cookie: Cookie,
     ) {
         let underlay = &forwarding.underlay;
-        let (Some(template), Some(endpoint)) = (&target.template, forwarding.endpoint(arrival.endpoint))
-        else {
-            return self.counters.dropped(DropReason::NeighbourUnknown);
+        let Some(inner_len) = fits(arrival.packet.total_len, underlay.mtu) else {
+            return self.too_big(forwarding, packet, arrival, (target_id, target), cookie); // M-2
         };
-        let inner_len = arrival.packet.total_len;
-        let Some(inner_len) = u16::try_from(inner_len)
-            .ok()
-            .filter(|&len| usize::from(len) + geneve::OVERHEAD <= usize::from(underlay.mtu))
-        else {
-            return self.counters.dropped(DropReason::TooBigForTarget);
-        };
+        if let Err(reason) = self.seal(forwarding, &mut packet, inner_len, arrival, target, cookie) {
+            return self.counters.dropped(reason);
+        }
+        let fate = Fate::Forwarded { target: target_id, bytes: arrival.packet.total_len };
+        self.outbound.send(underlay.port, packet, fate, &self.counters);
+    }
+
+    /// Makes a frame that begins with the arrival's link header and then has `inner_len` bytes of IP packet
+    /// one for the target.
+    #[inline]
+    pub(super) fn seal(
+        &self,
+        forwarding: &Forwarding,
+        packet: &mut B,
+        inner_len: u16,
+        arrival: &Arrival,
+        target: &Target,
+        cookie: Cookie,
+    ) -> Result<(), DropReason> {
+        let underlay = &forwarding.underlay;
+        let template = target.template.as_ref().ok_or(DropReason::NeighbourUnknown)?;
+        let endpoint = forwarding.endpoint(arrival.endpoint).ok_or(DropReason::NeighbourUnknown)?;
         let link_len = usize::from(arrival.link_len);
         packet.truncate(link_len + usize::from(inner_len));
-        let Some(frame) = packet.prepend(outer::OUTER_LEN - link_len) else {
-            return self.counters.dropped(DropReason::NoHeadroom);
-        };
+        let frame = packet.prepend(outer::OUTER_LEN - link_len).ok_or(DropReason::NoHeadroom)?;
         let fields = outer::OuterFields {
             inner_len,
             protocol: arrival.ethertype,
@@ -310,15 +358,12 @@ impl<B: PacketBuf> Pipeline<B> {
             attachment_id: endpoint.attachment_id,
             cookie: cookie.0,
         };
-        let Some(headers) = frame.first_chunk_mut() else {
-            return self.counters.dropped(DropReason::NoHeadroom);
-        };
+        let headers = frame.first_chunk_mut().ok_or(DropReason::NoHeadroom)?;
         template.write(headers, &fields);
         if underlay.udp_checksum {
             outer::fill_udp_checksum(frame);
         }
-        let fate = Fate::Forwarded { target: target_id, bytes: u32::from(inner_len) };
-        self.outbound.send(underlay.port, packet, fate, &self.counters);
+        Ok(())
     }
 
     // ---------------------------------------------------------------- from an appliance
@@ -461,7 +506,7 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// The worker that owns a flow: a function of the hash alone.
     #[inline]
-    fn owner(&self, hash: u64) -> WorkerId {
+    pub(super) fn owner(&self, hash: u64) -> WorkerId {
         #[expect(clippy::cast_possible_truncation, reason = "a 16-bit fraction of at most 255 workers")]
         let owner = (((hash >> 48) * u64::from(self.workers)) >> 16) as u8;
         WorkerId(owner)

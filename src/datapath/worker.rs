@@ -9,15 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
 use super::flows::Flows;
 use super::forwarding::{Conditions, Forwarding};
+use super::fragments::Fragments;
 use super::host::HostPort;
+use super::icmp_errors::Allowance;
 use super::links::LinkTable;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
-use super::outbound::{Handoff, Outbound};
+use super::outbound::{Handoff, Outbound, Stage};
 use super::pipeline::Pipeline;
 use super::rates::Rates;
 use super::sweep::Sweep;
@@ -119,6 +122,8 @@ impl<Q: PortQueue> Worker<Q> {
                 sweep: Sweep::default(),
                 outbound: Outbound::new(ports),
                 handoff: parts.handoff,
+                fragments: Fragments::default(),
+                allowance: Allowance::default(),
                 counters: parts.counters,
                 events: parts.events,
                 choice_seed: parts.choice_seed,
@@ -179,10 +184,15 @@ impl<Q: PortQueue> Worker<Q> {
             handled += self.process(port, &mut burst, false);
         }
         for _ in 1..self.pipeline.workers {
-            let mut burst = Burst::new();
-            let Some(port) = self.pipeline.handoff.take(&mut burst) else { break };
-            handled += self.process(port, &mut burst, true);
+            let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
+            let Some(port) = self.pipeline.handoff.take(&mut burst, &mut stages) else { break };
+            handled += if stages.is_empty() {
+                self.process(port, &mut burst, true)
+            } else {
+                self.process_staged(port, burst, &stages)
+            };
         }
+        self.pipeline.fragments.expire(self.pipeline.now, &self.pipeline.counters);
         self.pipeline.sweep(&self.forwarding, &mut self.ports);
         self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
         self.age();
@@ -198,6 +208,17 @@ impl<Q: PortQueue> Worker<Q> {
     /// The ports, for tests that put packets in and take them out.
     pub fn ports_mut(&mut self) -> &mut [Q] {
         &mut self.ports
+    }
+
+    /// Fragments and ICMP errors that another worker handed over.
+    #[cold]
+    fn process_staged(&mut self, port: PortId, burst: Burst<Q::Buf>, stages: &[Stage]) -> usize {
+        let handled = burst.len();
+        for (packet, stage) in burst.into_iter().zip(stages) {
+            self.pipeline.follow(&self.forwarding, port, packet, Some(*stage));
+        }
+        self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+        handled
     }
 
     #[inline]

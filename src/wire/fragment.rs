@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::ip::{IpVersion, protocol};
+use super::ipv4::{FRAGMENT_OFFSET, MORE_FRAGMENTS};
 use super::ipv6;
 use super::load::{be16, be32};
 use super::packet::Packet;
@@ -34,8 +35,8 @@ impl Place {
         match packet.version {
             IpVersion::V4 => {
                 let flags = be16(ip, 6)?;
-                let offset = u32::from(flags & 0x1fff) * 8;
-                let more = flags & 0x2000 != 0;
+                let offset = u32::from(flags & FRAGMENT_OFFSET) * 8;
+                let more = flags & MORE_FRAGMENTS != 0;
                 let len = whole.checked_sub(u32::from(packet.header_len))?;
                 (more || offset > 0).then_some(Place { id: be16(ip, 4)?.into(), offset, len, more })
             }
@@ -61,6 +62,22 @@ impl Place {
     /// as a first fragment without a whole header is refused.
     pub fn overwrites_tcp_header(&self, protocol: u8) -> bool {
         protocol == protocol::TCP && self.offset == 8
+    }
+}
+
+/// Whether the IP header at the start of `ip` is that of a first fragment, whatever is wrong with the rest: a
+/// first fragment that ends before its transport header does hides that from whoever filters (RFC 1858 3.,
+/// RFC 7112).
+#[cold]
+pub fn is_first(ip: &[u8]) -> bool {
+    match ip.first().map(|first| first >> 4) {
+        Some(4) => {
+            be16(ip, 6).is_some_and(|flags| flags & (MORE_FRAGMENTS | FRAGMENT_OFFSET) == MORE_FRAGMENTS)
+        }
+        Some(6) => ipv6::fragment_header(ip)
+            .and_then(|at| be16(ip, at + 2))
+            .is_some_and(|offset_and_more| offset_and_more & 0xfff9 == 1),
+        _ => false,
     }
 }
 
@@ -99,6 +116,14 @@ mod tests {
         assert_eq!(place(&six(&options, 60, 0x05a9, &[0; 24])), at(0xdead_beef, 1448, true));
         assert_eq!(place(&six(&[], 44, 0x0000, &[0; 24])), None, "RFC 6946: atomic, so whole");
         assert_eq!(place(&sample::ipv6([1; 16], [2; 16], 17, &[0; 24])), None);
+    }
+
+    #[test]
+    fn a_first_fragment_is_told_from_its_ip_header_alone() {
+        let four = |flags| is_first(&sample::ipv4_with([1; 4], [2; 4], 6, flags, &[], &[0; 8]));
+        assert!(four(0x2000) && !four(0x4000) && !four(0x2001) && !four(0x0001));
+        assert!(is_first(&six(&[], 44, 1, &[])) && !is_first(&six(&[], 44, 9, &[])));
+        assert!(!is_first(&six(&[], 44, 0, &[])) && !is_first(&sample::ipv6([1; 16], [2; 16], 6, &[])));
     }
 
     #[test]

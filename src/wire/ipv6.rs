@@ -73,8 +73,9 @@ pub fn walk(ip: &[u8], next_header: u8) -> Result<Transport, PacketError> {
     }
 }
 
+/// Whether it is an extension header that is walked, and no transport protocol.
 #[inline]
-fn is_extension(next_header: u8) -> bool {
+pub fn is_extension(next_header: u8) -> bool {
     matches!(
         next_header,
         protocol::HOP_BY_HOP

@@ -105,6 +105,13 @@ impl Packet {
         }
     }
 
+    /// Whether the protocol is one of IPv6's extension headers: in a [`Fragment::Later`], whose first fragment
+    /// alone knows the transport protocol.
+    #[inline]
+    pub fn names_extension_header(&self) -> bool {
+        self.version == IpVersion::V6 && ipv6::is_extension(self.protocol)
+    }
+
     /// Whether source or destination is a multicast or the limited broadcast address. A subnet's own
     /// broadcast address cannot be told from a host's; its frames are group addressed
     /// ([`is_group_addressed`](super::ethernet::is_group_addressed)).

@@ -374,8 +374,8 @@ fn what_must_not_be_answered_is_not() {
         bench.dropped(LEFT, &Segment { ports: (9, 9), ..reset.clone() }.frame()),
         DropReason::UnknownFlow
     );
-    let later_fragment = Segment { fragment: 0x2001, ..data() };
-    assert_eq!(bench.dropped(LEFT, &later_fragment.frame()), DropReason::LaterFragment);
+    let later_fragment = Segment { fragment: 0x0001, ..data() };
+    assert_eq!(bench.dropped(LEFT, &later_fragment.frame()), DropReason::FragmentInHeader);
     let mut cut = data().frame();
     cut.truncate(14 + 20 + 12);
     cut[16..18].copy_from_slice(&32u16.to_be_bytes());

@@ -6,12 +6,15 @@
 mod both_ends;
 mod failover;
 mod flows;
+mod followers;
 mod garbage;
 mod golden;
 mod guards;
 mod harness;
 mod histories;
 mod model;
+mod pieces;
 mod proactive;
+mod sizes;
 mod way;
 mod workers;

@@ -355,16 +355,6 @@ fn udp_flows_are_told_apart_by_their_ports() {
     assert_eq!(bench.live_flows(0), 2);
 }
 
-// M-1
-#[test]
-fn a_packet_that_does_not_fit_the_target_side_is_dropped_and_named() {
-    let mut bench = Bench::new(1);
-    let fits = client(1, SYN).with_payload(&vec![1; 1600 - 68 - 40]);
-    bench.one(LEFT, &fits.frame());
-    let too_big = client(2, SYN).with_payload(&vec![1; 1600 - 68 - 39]);
-    assert_eq!(bench.dropped(LEFT, &too_big.frame()), DropReason::TooBigForTarget);
-}
-
 // C-1
 #[test]
 fn what_a_full_port_does_not_take_is_counted_as_dropped() {

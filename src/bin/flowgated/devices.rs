@@ -4,7 +4,8 @@ use std::io;
 
 use flowgate::control::node::{self, HugePages, NodeConfig};
 use flowgate::control::socket::views::PortView;
-use flowgate::datapath::outbound::HANDOFF_RING;
+use flowgate::datapath::fragments::HELD;
+use flowgate::datapath::outbound::{HANDOFF_RING, SPILL};
 use flowgate::id::QueueId;
 use flowgate::io::BURST;
 use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Port, PortConfig, Queue};
@@ -140,12 +141,13 @@ fn data_room(port: &node::Port) -> u16 {
 }
 
 /// Packets in each worker's pool: all its descriptors full both ways, a burst of each port in hand, what
-/// it has given to other workers, and the cache.
+/// that may be split into, fragments that wait for their first, what it has given to other workers, and the
+/// cache.
 fn pool_size(config: &NodeConfig) -> u32 {
     let descriptors: u32 =
         config.ports.iter().map(|port| u32::from(port.rx_descriptors) + u32::from(port.tx_descriptors)).sum();
     let other_workers = config.workers.cores.len().saturating_sub(1);
-    let in_hand = 2 * BURST * config.ports.len() + other_workers * HANDOFF_RING;
+    let in_hand = 2 * BURST * config.ports.len() + SPILL + HELD + other_workers * HANDOFF_RING;
     let packets =
         descriptors.saturating_add(u32::try_from(in_hand).unwrap_or(u32::MAX)).saturating_add(2 * POOL_CACHE);
     // One less than a power of two is what DPDK's rings waste least with.

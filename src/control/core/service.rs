@@ -16,7 +16,9 @@ use crate::control::socket::views::{
     Protocol, WorkerView,
 };
 use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
-use crate::datapath::counters::{Counter, DropReason, Outcome, ResetTrigger, Suppressed, WorkerCounters};
+use crate::datapath::counters::{
+    Counter, DropReason, IcmpAnswer, Outcome, ResetTrigger, Suppressed, WorkerCounters,
+};
 use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
 use crate::id::{EndpointId, GatewayId};
@@ -404,7 +406,7 @@ impl Inner {
 /// The packet counters of the node or of one worker.
 fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap<String, u64> {
     let ended = |outcome: Outcome| of(&|all| &all.outcomes[outcome.index()]);
-    named([
+    let mut counters = named([
         ("ReceivedPackets", of(&|all| &all.received)),
         ("ForwardedPackets", ended(Outcome::Forwarded)),
         ("DeliveredPackets", ended(Outcome::Delivered)),
@@ -412,6 +414,12 @@ fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap
         ("CrossedPackets", ended(Outcome::Crossed)),
         ("HostPackets", ended(Outcome::Host)),
         ("DroppedPackets", DropReason::ALL.iter().map(|reason| of(&|all| &all.drops[reason.index()])).sum()),
+        ("SentFragments", of(&|all| &all.fragments_sent)),
+        ("LoweredMssPackets", of(&|all| &all.mss_lowered)),
+        ("HeldFragments", of(&|all| &all.fragments_held)),
+        ("WaitingFragments", of(&|all| &all.fragments_waiting)),
+        ("IcmpErrorsOfFlows", of(&|all| &all.errors_of_flows)),
+        ("IcmpErrorsOfNoFlow", of(&|all| &all.errors_of_no_flow)),
         ("HandedOffPackets", of(&|all| &all.handed_off)),
         ("FlowEntries", of(&|all| &all.flow_entries)),
         ("ExpiredFlowCount", of(&|all| &all.flows_expired)),
@@ -421,7 +429,12 @@ fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap
         ("Rounds", of(&|all| &all.rounds)),
         ("BusyRounds", of(&|all| &all.busy_rounds)),
         ("BusyCycles", of(&|all| &all.busy_cycles)),
-    ])
+    ]);
+    counters.extend(IcmpAnswer::ALL.iter().map(|answer| {
+        let name = format!("AnsweredPackets_{}", answer.name());
+        (name, of(&|all| &all.icmp_answers[answer.index()]))
+    }));
+    counters
 }
 
 /// The counters of a target's checks.

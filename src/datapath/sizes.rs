@@ -1,0 +1,183 @@
+//! Packets and the target side's MTU (M-1 to M-3): what fits with 68 bytes around it, what becomes of what
+//! does not, and how both ends of a TCP connection are told in advance.
+//!
+//! An IPv4 packet that may be fragmented is, before it is encapsulated, and its pieces go on like one packet.
+//! Any other's sender is told which size goes on, by ICMP, and sends that from then on. IPv6 never goes below
+//! 1,280 bytes: where the target side has no room for that much, such packets are dropped, and
+//! telling their senders would change nothing.
+
+use super::arrival::Arrival;
+use super::counters::{DropReason, IcmpAnswer, WorkerCounters};
+use super::forwarding::{Forwarding, Target};
+use super::icmp_errors::{NoError, become_error};
+use super::outbound::Fate;
+use super::pipeline::Pipeline;
+use crate::flow::Cookie;
+use crate::id::TargetId;
+use crate::io::{Burst, PacketBuf};
+use crate::wire::geneve::OVERHEAD;
+use crate::wire::icmp::error::IcmpError;
+use crate::wire::packet::{IpVersion, protocol};
+use crate::wire::split::{NotSplit, Split};
+use crate::wire::tcp::mss;
+use crate::wire::{ipv4, ipv6, tcp};
+
+/// Bytes of an inner packet that fit the target side (M-1).
+#[inline]
+fn room(mtu: u16) -> u16 {
+    #[expect(clippy::cast_possible_truncation, reason = "68")]
+    const AROUND: u16 = OVERHEAD as u16;
+    mtu.saturating_sub(AROUND)
+}
+
+/// The length of an inner packet that fits with its encapsulation; `None` if it does not (M-2).
+#[inline]
+pub fn fits(inner_len: u32, mtu: u16) -> Option<u16> {
+    u16::try_from(inner_len).ok().filter(|&len| len <= room(mtu))
+}
+
+/// Lowers the MSS that a SYN or SYN-ACK offers to what fits the target side without IP options or extension
+/// headers (M-3).
+#[cold]
+pub fn clamp_mss<B: PacketBuf>(packet: &mut B, arrival: &Arrival, mtu: u16, counters: &WorkerCounters) {
+    if arrival.packet.protocol != protocol::TCP {
+        return;
+    }
+    let ip_len = match arrival.packet.version {
+        IpVersion::V4 => ipv4::HEADER_LEN,
+        IpVersion::V6 => ipv6::HEADER_LEN,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "40 or 60")]
+    let headers = (ip_len + tcp::HEADER_LEN) as u16;
+    let start = usize::from(arrival.link_len) + usize::from(arrival.packet.header_len);
+    let end = usize::from(arrival.link_len) + arrival.packet.total_len as usize;
+    let segment = packet.bytes_mut().get_mut(start..end).unwrap_or_default();
+    if mss::clamp(segment, room(mtu).saturating_sub(headers)) {
+        counters.mss_lowered.add(1);
+    }
+}
+
+impl<B: PacketBuf> Pipeline<B> {
+    /// A packet that does not fit the target side: split if its sender allows it, else its sender is told.
+    #[cold]
+    pub(super) fn too_big(
+        &mut self,
+        forwarding: &Forwarding,
+        packet: B,
+        arrival: &Arrival,
+        (target_id, target): (TargetId, &Target),
+        cookie: Cookie,
+    ) {
+        let room = room(forwarding.underlay.mtu);
+        let start = usize::from(arrival.link_len);
+        let ip = packet.bytes().get(start..start + arrival.packet.total_len as usize).unwrap_or_default();
+        let planned = match arrival.packet.version {
+            IpVersion::V4 => Split::plan(ip, usize::from(room)),
+            // Its sender will not go below, whatever it is told.
+            IpVersion::V6 if arrival.packet.total_len <= u32::from(ipv6::MINIMUM_MTU) => {
+                Err(NotSplit::NoRoom)
+            }
+            IpVersion::V6 => Err(NotSplit::DontFragment),
+        };
+        match planned {
+            Ok(split) => {
+                let sent = self.send_pieces(forwarding, packet, arrival, (target_id, target), cookie, &split);
+                if let Err(reason) = sent {
+                    self.counters.dropped(reason);
+                }
+            }
+            Err(NotSplit::DontFragment) => {
+                let error = IcmpError::TooBig { mtu: room };
+                // A wire has no address of its own: the error comes from where the packet was going.
+                self.tell(packet, arrival, error, arrival.packet.dst, DropReason::TooBigForTarget);
+            }
+            Err(NotSplit::Malformed) => self.counters.dropped(DropReason::IpMalformed),
+            Err(NotSplit::NoRoom) => self.counters.dropped(DropReason::TooBigForTarget),
+        }
+    }
+
+    /// Sends a packet's pieces to the target under the flow's cookie and source port: all of them, or none.
+    fn send_pieces(
+        &mut self,
+        forwarding: &Forwarding,
+        mut packet: B,
+        arrival: &Arrival,
+        (target_id, target): (TargetId, &Target),
+        cookie: Cookie,
+        split: &Split,
+    ) -> Result<(), DropReason> {
+        let link_len = usize::from(arrival.link_len);
+        let mut pieces = Burst::new();
+        for number in 1..split.pieces() {
+            let piece = split.piece(number);
+            let payload = packet.bytes().get(link_len..).and_then(|ip| ip.get(piece.payload));
+            let payload = payload.ok_or(DropReason::IpMalformed)?;
+            let mut made = packet.another().ok_or(DropReason::NoBuffer)?;
+            let frame =
+                made.append(link_len + piece.header_len + payload.len()).ok_or(DropReason::NoBuffer)?;
+            let ip = frame.get_mut(link_len..).unwrap_or_default();
+            split.write_header(number, ip);
+            if let Some(place) = ip.get_mut(piece.header_len..) {
+                place.copy_from_slice(payload);
+            }
+            pieces.try_push(made).map_err(|_| DropReason::TooBigForTarget)?;
+        }
+        let first = split.piece(0);
+        packet.truncate(link_len + first.header_len + first.payload.len());
+        split.write_header(0, packet.bytes_mut().get_mut(link_len..).unwrap_or_default());
+
+        let last = pieces.len();
+        for (number, mut piece) in std::iter::once(packet).chain(pieces).enumerate() {
+            let inner_len = piece.bytes().len().saturating_sub(link_len);
+            let inner_len = u16::try_from(inner_len).map_err(|_| DropReason::TooBigForTarget)?;
+            self.seal(forwarding, &mut piece, inner_len, arrival, target, cookie)?;
+            let fate = if number == last {
+                Fate::Forwarded { target: target_id, bytes: arrival.packet.total_len }
+            } else {
+                Fate::Piece
+            };
+            self.outbound.send(forwarding.underlay.port, piece, fate, &self.counters);
+        }
+        Ok(())
+    }
+
+    /// Answers a packet with an ICMP error, back the way it came; where there must be none, or there were too
+    /// many lately, it is dropped for the reason that is given.
+    #[cold]
+    pub(super) fn tell(
+        &mut self,
+        mut packet: B,
+        arrival: &Arrival,
+        error: IcmpError,
+        source: u128,
+        otherwise: DropReason,
+    ) {
+        if !self.allowance.take(self.now) {
+            return self.counters.dropped(otherwise);
+        }
+        let link_len = usize::from(arrival.link_len);
+        match become_error(&mut packet, link_len, &arrival.packet, error, source) {
+            Ok(()) => {
+                let fate = Fate::Error(answer_of(error, arrival.packet.version));
+                self.outbound.send(arrival.port, packet, fate, &self.counters);
+            }
+            Err(refused) => {
+                self.allowance.give_back();
+                self.counters.dropped(match refused {
+                    NoError::Refused => otherwise,
+                    NoError::NoHeadroom => DropReason::NoHeadroom,
+                });
+            }
+        }
+    }
+}
+
+/// Under which name an error is counted.
+fn answer_of(error: IcmpError, version: IpVersion) -> IcmpAnswer {
+    match (error, version) {
+        (IcmpError::TooBig { .. }, IpVersion::V4) => IcmpAnswer::FragmentationNeeded,
+        (IcmpError::TooBig { .. }, IpVersion::V6) => IcmpAnswer::PacketTooBig,
+        (IcmpError::TimeExceeded, _) => IcmpAnswer::TimeExceeded,
+        (IcmpError::Unreachable(_), _) => IcmpAnswer::Unreachable,
+    }
+}
