@@ -12,8 +12,10 @@ port. They stand here as those of `Flow(n)`, and golden.rs puts the real ones in
 """
 
 from scapy.all import (
-    ARP, Dot1AD, Dot1Q, Dot3, Ether, ICMP, ICMPv6EchoReply, ICMPv6EchoRequest, ICMPv6ND_NS, IP,
-    IPOption_Router_Alert, IPv6, LLC, PcapWriter, Raw, SCTP, SCTPChunkCookieAck, STP, TCP, UDP,
+    AH, ARP, Dot1AD, Dot1Q, Dot3, ESP, Ether, ICMP, ICMPv6DestUnreach, ICMPv6EchoReply, ICMPv6EchoRequest,
+    ICMPv6ND_NS, ICMPv6PacketTooBig, ICMPv6TimeExceeded, IP, IPOption_Router_Alert, IPv6,
+    IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, LLC, PcapWriter, Raw, SCTP,
+    SCTPChunkCookieAck, STP, TCP, UDP, fragment, fragment6,
 )
 from scapy.contrib.geneve import GENEVE, GeneveOptions
 
@@ -381,6 +383,177 @@ def resets_of_no_flow():
 
 
 captures["resets_of_no_flow"] = resets_of_no_flow()
+
+# The target side's MTU in golden.rs is 1,600: 1,532 bytes fit.
+ROOM = 1532
+
+
+def too_big():
+    """M-2: told with as much quoted as RFC 1812 4.3.2.3 and RFC 4443 2.4 c allow, RFC 1812 4.3.2.5's precedence."""
+    frames = []
+    for side, other in [("client", "server"), ("server", "client")]:
+        for n, tags in enumerate([[], [Dot1AD(vlan=100), Dot1Q(vlan=42, prio=5)]]):
+            inner = v4(side) / udp(side, 4000 + n) / Raw(b"m" * (ROOM - 27))
+            needed = IP(src=inner.dst, dst=inner.src, tos=0xC0, id=0, flags="DF", ttl=64)
+            needed = needed / ICMP(type=3, code=4, nexthopmtu=ROOM) / Raw(bytes(inner)[: 576 - 28])
+            frames += [link(side, *tags) / inner, link(other, *tags) / needed]
+            inner = v6(side) / udp(side, 4000 + n) / Raw(b"m" * (ROOM - 47))
+            told = IPv6(src=inner.dst, dst=inner.src, hlim=64, fl=0, tc=0)
+            told = told / ICMPv6PacketTooBig(mtu=ROOM) / Raw(bytes(inner)[: 1280 - 48])
+            frames += [link(side, *tags) / inner, link(other, *tags) / told]
+    return frames
+
+
+captures["too_big"] = too_big()
+
+
+def split():
+    """M-2: each piece of what may be split, there and back: a datagram, and a fragment of a larger one."""
+    frames = []
+    for n, fields in enumerate([{}, {"id": 77, "tos": 0xB8, "ttl": 3}]):
+        flow = Flow(n)
+        whole = v4("client", flags=0, **fields) / udp("client", 4000 + n) / Raw(bytes(range(250)) * 16)
+        pieces = fragment(whole, (ROOM - 20) // 8 * 8)
+        frames += [link("client") / whole] + [to_target(flow, piece) for piece in pieces]
+        for piece in pieces:
+            frames += [from_target(flow, piece), link("client") / piece]
+    halves = fragment(v4("client", flags=0, id=78) / udp("client", 4002) / Raw(bytes(range(250)) * 16), 2000)
+    for half in halves:
+        frames += [link("client") / half]
+        frames += [to_target(Flow(2), piece) for piece in fragment_again(half, (ROOM - 20) // 8 * 8)]
+    return frames
+
+
+def fragment_again(half, size):
+    """RFC 791 3.2: offsets go on from the fragment's own, and only its own last piece may be the last."""
+    pieces = fragment(IP(bytes(half)), size)
+    for n, piece in enumerate(pieces):
+        piece.frag = half.frag + n * size // 8
+        piece.flags = "MF" if n + 1 < len(pieces) else half.flags
+        del piece.chksum
+    return pieces
+
+
+captures["split"] = split()
+
+
+def mss_clamp():
+    frames = []
+    for n, (ip, most) in enumerate([(v4, ROOM - 40), (v6, ROOM - 60)]):
+        for side, flags in [("client", "S"), ("server", "SA")]:
+            for before in [[], [("NOP", None)], [("SAckOK", b""), ("Timestamp", (7, 0)), ("NOP", None)]]:
+                syn = lambda mss: ip(side) / tcp(side, flags, options=before + [("MSS", mss), ("WScale", 7)])
+                for offered in [8960, most + 1, most, 536]:
+                    sent_on = syn(min(offered, most))
+                    frames += [link(side) / syn(offered), to_target(Flow(n), sent_on)]
+                    frames += [from_target(Flow(n), sent_on), link(side) / sent_on]
+            bare = ip(side) / tcp(side, flags)
+            frames += round_trip(Flow(n), link(side), bare)
+        # Not a SYN: nobody's business.
+        frames += round_trip(Flow(n), link("client"), ip("client") / tcp("client", "A", options=[("MSS", 8960)]))
+    return frames
+
+
+captures["mss_clamp"] = mss_clamp()
+
+
+def in_pieces(n):
+    """M-4: the datagrams of `fragments`: their pieces in the order in which they are sent."""
+    payload = Raw(bytes(range(250)) * 12)
+    if n % 2 == 0:
+        pieces = fragment(v4("client", flags=0, id=0x100 + n) / udp("client", 4000 + n) / payload, 1200)
+    else:
+        six = v6("client") / IPv6ExtHdrFragment(id=0xFEED0000 + n) / udp("client", 4000 + n) / payload
+        pieces = fragment6(six, 1280)
+    return pieces
+
+
+def fragments():
+    frames = []
+    for n in range(2):
+        for piece in in_pieces(n):
+            frames += round_trip(Flow(n), link("client"), piece)
+    for n in range(2, 4):
+        first, *rest = in_pieces(n)
+        frames += [link("client") / piece for piece in reversed(rest)] + [link("client") / first]
+        frames += [to_target(Flow(n), piece) for piece in [first] + rest[::-1]]
+        for piece in [first] + rest[::-1]:
+            frames += [from_target(Flow(n), piece), link("client") / piece]
+    return frames
+
+
+captures["fragments"] = fragments()
+
+
+def hiding_fragments():
+    """RFC 1858: a first fragment without all of its TCP header, and one that would replace its flags."""
+    tiny = v4("client", flags="MF", id=9, proto=6) / Raw(bytes(tcp("client", "S"))[:16])
+    inside = v4("client", flags=0, id=9, proto=6, frag=1) / Raw(bytes(tcp("client", "A"))[8:])
+    tiny6 = v6("client") / IPv6ExtHdrFragment(id=9, m=1, nh=6) / Raw(bytes(tcp("client", "S"))[:16])
+    inside6 = v6("client") / IPv6ExtHdrFragment(id=9, offset=1, nh=6) / Raw(bytes(tcp("client", "A"))[8:])
+    return [link("client") / packet for packet in [tiny, inside, tiny6, inside6]]
+
+
+captures["hiding_fragments"] = hiding_fragments()
+
+
+def icmp_errors():
+    """M-5: with the flow that they quote, from a router and from the other end, also with only 8 bytes of TCP."""
+    frames = []
+    opening = v4("client") / tcp("client", "S", ack=0)
+    reply = v4("server") / tcp("server", "SA")
+    opening6 = v6("client") / tcp("client", "S", ack=0)
+    frames += round_trip(Flow(1), link("client"), opening) + round_trip(Flow(1), link("server"), reply)
+    frames += round_trip(Flow(2), link("client"), opening6)
+    for src in [SERVER, "203.0.113.1"]:
+        for kind in [ICMP(type=3, code=4, nexthopmtu=1400), ICMP(type=3, code=1), ICMP(type=11, code=0)]:
+            for quoted in [28, 40]:
+                error = IP(src=src, dst=CLIENT, id=5, ttl=63) / kind / Raw(bytes(opening)[:quoted])
+                frames += round_trip(Flow(1), link("server"), error)
+    needed = IP(src="203.0.113.1", dst=SERVER, id=5, ttl=63) / ICMP(type=3, code=4, nexthopmtu=1400)
+    frames += round_trip(Flow(1), link("client"), needed / Raw(bytes(reply)[:28]))
+    for src in [SERVER6, "2001:db8:ffff::1"]:
+        for kind in [ICMPv6PacketTooBig(mtu=1400), ICMPv6DestUnreach(code=4), ICMPv6TimeExceeded(code=0)]:
+            for quoted in [48, 60]:
+                error = IPv6(src=src, dst=CLIENT6, hlim=63) / kind / Raw(bytes(opening6)[:quoted])
+                # The server's side has sent nothing yet: the client's header turned round.
+                frames += round_trip(Flow(2), link("server"), error)
+    # About no known flow: one of its own.
+    unknown = v4("client") / tcp("client", "S", 4999)
+    error = IP(src="203.0.113.1", dst=CLIENT, id=5, ttl=63) / ICMP(type=3, code=1) / Raw(bytes(unknown)[:28])
+    return frames + round_trip(Flow(3), link("server"), error)
+
+
+captures["icmp_errors"] = icmp_errors()
+
+
+def extension_headers():
+    """M-6"""
+    chains = [
+        [IPv6ExtHdrHopByHop()],
+        [IPv6ExtHdrDestOpt()],
+        [IPv6ExtHdrRouting(addresses=["2001:db8::77"], segleft=0)],
+        [AH(payloadlen=4, spi=0x100, seq=2, icv=bytes(12))],
+        [IPv6ExtHdrFragment(id=7)],
+        [IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(), IPv6ExtHdrRouting(segleft=0), IPv6ExtHdrDestOpt()],
+    ]
+    frames = []
+    for side in ["client", "server"]:
+        plain = v6(side) / udp(side) / Raw(b"behind")
+        frames += round_trip(Flow(1), link(side), plain)
+        for chain in chains:
+            packet = v6(side)
+            for header in chain:
+                packet = packet / header
+            # The pseudo header is the same behind every chain, but scapy computes no checksum behind AH.
+            packet.lastlayer().nh = 17
+            frames += round_trip(Flow(1), link(side), packet / Raw(bytes(plain)[40:]))
+    for n, (number, last) in enumerate([(50, bytes(ESP(spi=1, seq=1))), (59, b""), (135, bytes([59, 0, 0, 0] + [0] * 4))]):
+        frames += round_trip(Flow(2 + n), link("client"), v6("client", nh=number) / Raw(last))
+    return frames
+
+
+captures["extension_headers"] = extension_headers()
 
 for name, frames in captures.items():
     with PcapWriter(f"{name}.pcap", linktype=1) as capture:

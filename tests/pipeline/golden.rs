@@ -19,13 +19,16 @@ use crate::harness::*;
 enum Step {
     /// Put in by the first port it comes out by the second, as the frame after it.
     Becomes(usize, usize),
+    /// Put in by the first port it comes out by the second as so many frames, those after it in this order;
+    /// none if it waits.
+    Makes(usize, usize, usize),
     /// Put in by this port it is dropped.
     Dropped(usize, DropReason),
     /// No frame: something happens to the gateway.
     Then(fn(&mut Bench)),
 }
 
-use Step::{Becomes, Dropped, Then};
+use Step::{Becomes, Dropped, Makes, Then};
 
 /// A packet of the client's through the target to the server, and one of the server's to the client.
 const FROM_CLIENT: [Step; 2] = [Becomes(LEFT, UNDER), Becomes(UNDER, RIGHT)];
@@ -60,15 +63,16 @@ impl Golden {
         for (number, step) in self.steps.iter().enumerate() {
             match *step {
                 Becomes(by, leaves_by) => {
-                    let (given, mut expected) = (chosen.put_into(frame()), frame());
-                    let (port, out) = bench.one(by, &given);
-                    if port == UNDER {
-                        chosen.learn(&expected, &out);
-                        expected = chosen.put_into(expected);
-                    }
-                    assert_eq!(port, leaves_by, "{}, step {number}", self.name);
-                    assert_eq!(hex(&out), hex(&expected), "{}, step {number}", self.name);
-                    sent.push((port, out));
+                    sent.extend(self.pass(number, &mut bench, &mut chosen, (by, leaves_by, 1), &mut frame));
+                }
+                Makes(by, leaves_by, count) => {
+                    sent.extend(self.pass(
+                        number,
+                        &mut bench,
+                        &mut chosen,
+                        (by, leaves_by, count),
+                        &mut frame,
+                    ));
                 }
                 Dropped(by, reason) => {
                     let given = chosen.put_into(frame());
@@ -79,6 +83,29 @@ impl Golden {
         }
         assert!(frames.next().is_none(), "the capture is longer than its steps");
         bench.assert_settled();
+        sent
+    }
+
+    /// Puts the next frame in by a port; those after it must come out by the other.
+    fn pass(
+        &self,
+        step: usize,
+        bench: &mut Bench,
+        chosen: &mut Chosen,
+        (by, leaves_by, count): (usize, usize, usize),
+        frame: &mut impl FnMut() -> Vec<u8>,
+    ) -> Vec<(usize, Vec<u8>)> {
+        let sent = bench.put(by, &chosen.put_into(frame()));
+        assert_eq!(sent.len(), count, "{}, step {step}: {:?}", self.name, bench.drops());
+        for (port, out) in &sent {
+            let mut expected = frame();
+            if *port == UNDER {
+                chosen.learn(&expected, out);
+                expected = chosen.put_into(expected);
+            }
+            assert_eq!(*port, leaves_by, "{}, step {step}", self.name);
+            assert_eq!(hex(out), hex(&expected), "{}, step {step}", self.name);
+        }
         sent
     }
 }
@@ -277,6 +304,57 @@ fn resets_of_no_flow() -> Golden {
         .configured(|bench| bench.policy.reset_on_idle = true)
 }
 
+// M-2, R-7's way back
+fn too_big() -> Golden {
+    let sides = [times(4, &[Becomes(LEFT, LEFT)]), times(4, &[Becomes(RIGHT, RIGHT)])].concat();
+    Golden::new("too_big", sides)
+}
+
+// M-2, W-5: 4,008 bytes of UDP in pieces of 1,512, and each half of them again in two.
+fn split() -> Golden {
+    let there = Makes(LEFT, UNDER, 3);
+    let whole = [there, Becomes(UNDER, RIGHT), Becomes(UNDER, RIGHT), Becomes(UNDER, RIGHT)];
+    let halves = [Makes(LEFT, UNDER, 2), Makes(LEFT, UNDER, 2), Makes(LEFT, UNDER, 1)];
+    Golden::new("split", times(2, &whole).into_iter().chain(halves))
+}
+
+// M-3: twelve SYNs with the option and one without, then as many SYN-ACKs, then no SYN; IPv4 and IPv6.
+fn mss_clamp() -> Golden {
+    let sides = [times(13, &FROM_CLIENT), times(13, &FROM_SERVER), FROM_CLIENT.to_vec()].concat();
+    Golden::new("mss_clamp", times(2, &sides)).configured(|bench| {
+        bench.policy.mss_clamp = true;
+        bench.policy.unknown_flow = flowgate::datapath::forwarding::UnknownFlow::Adopt;
+    })
+}
+
+// M-4, W-5, W-7: in order, then with the first fragment last.
+fn fragments() -> Golden {
+    let in_order = times(6, &FROM_CLIENT);
+    let wait = Makes(LEFT, UNDER, 0);
+    let reversed = [wait, wait, Makes(LEFT, UNDER, 3), Becomes(UNDER, RIGHT), Becomes(UNDER, RIGHT)];
+    let reversed = times(2, &[&reversed[..], &[Becomes(UNDER, RIGHT)]].concat());
+    Golden::new("fragments", in_order.into_iter().chain(reversed))
+}
+
+// M-4: RFC 1858.
+fn hiding_fragments() -> Golden {
+    let two = [Dropped(LEFT, DropReason::FragmentTiny), Dropped(LEFT, DropReason::FragmentInHeader)];
+    Golden::new("hiding_fragments", times(2, &two))
+}
+
+// M-5, W-5
+fn icmp_errors() -> Golden {
+    let steps = [FROM_CLIENT, FROM_SERVER, FROM_CLIENT].into_iter().flatten();
+    let errors = [times(12, &FROM_SERVER), FROM_CLIENT.to_vec(), times(13, &FROM_SERVER)].concat();
+    Golden::new("icmp_errors", steps.chain(errors))
+}
+
+// M-6
+fn extension_headers() -> Golden {
+    let steps = [times(7, &FROM_CLIENT), times(7, &FROM_SERVER), times(3, &FROM_CLIENT)].concat();
+    Golden::new("extension_headers", steps)
+}
+
 fn all() -> Vec<Golden> {
     vec![
         tcp("tcp_ipv4"),
@@ -294,10 +372,17 @@ fn all() -> Vec<Golden> {
         resets("resets_ipv6"),
         resets("resets_vlan"),
         resets_of_no_flow(),
+        too_big(),
+        split(),
+        mss_clamp(),
+        fragments(),
+        hiding_fragments(),
+        icmp_errors(),
+        extension_headers(),
     ]
 }
 
-// O-4, W-1 to W-6, R-1, R-3, R-4, R-7
+// O-4, W-1 to W-6, R-1, R-3, R-4, R-7, M-2, M-3, M-4, M-5, M-6
 #[test]
 fn every_capture_goes_through_as_scapy_has_it() {
     for golden in all() {
@@ -341,7 +426,14 @@ fn tshark(frames: &[Vec<u8>], fields: &[&str]) -> Vec<String> {
 fn tshark_finds_no_wrong_checksum_and_the_right_geneve_in_all_that_came_out() {
     let played: Vec<_> = all().iter().flat_map(|golden| golden.play()).collect();
     let frames: Vec<_> = played.iter().map(|(_, frame)| frame.clone()).collect();
-    let statuses = ["ip.checksum.status", "udp.checksum.status", "tcp.checksum.status", "_ws.malformed"];
+    let statuses = [
+        "ip.checksum.status",
+        "udp.checksum.status",
+        "tcp.checksum.status",
+        "icmp.checksum.status",
+        "icmpv6.checksum.status",
+        "_ws.malformed",
+    ];
     let mut good = 0;
     for ((_, frame), line) in played.iter().zip(tshark(&frames, &statuses)) {
         // 0 bad, 1 good, 2 not verified (the inside of an ICMP error), 3 none there; and no word of a
@@ -372,5 +464,20 @@ fn tshark_finds_no_wrong_checksum_and_the_right_geneve_in_all_that_came_out() {
             line,
             format!("0 0x00 0x000000 0x0108,0x0108,0x0108 0x01,0x02,0x03 32,12,12,8 {protocol} {options}")
         );
+    }
+}
+
+// M-2, M-4: what the target gets in pieces a second decoder puts together again, inside GENEVE.
+#[test]
+fn tshark_puts_together_again_what_reaches_the_target_in_pieces() {
+    for (golden, expected) in
+        [(split(), [vec!["4008"; 3], vec![]]), (fragments(), [vec!["3008"; 2], vec!["3008"; 2]])]
+    {
+        let sent = golden.play().into_iter().filter(|(port, _)| *port == UNDER);
+        let frames: Vec<_> = sent.map(|(_, frame)| frame).collect();
+        let lines =
+            ["ip.reassembled.length", "ipv6.reassembled.length"].map(|field| tshark(&frames, &[field]));
+        let found = lines.map(|lines| lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>());
+        assert_eq!(found, expected, "{}", golden.name);
     }
 }
