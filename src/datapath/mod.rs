@@ -18,6 +18,7 @@ pub mod fragments;
 pub mod host;
 pub mod icmp_errors;
 pub mod interfaces;
+pub mod icmp_errors;
 pub mod links;
 pub mod messages;
 pub mod outbound;
