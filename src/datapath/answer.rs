@@ -49,7 +49,7 @@ impl Answer {
     }
 }
 
-/// Reads a frame from the target side. [`Unread::Cross`]: it is not GENEVE for this gateway.
+/// Reads a frame from the target side. [`Unread::Host`]: it is not GENEVE for this gateway.
 #[inline]
 pub fn read_answer<B: PacketBuf>(
     forwarding: &Forwarding,
@@ -62,13 +62,13 @@ pub fn read_answer<B: PacketBuf>(
     let frame = packet.bytes();
     let link = Link::parse(frame).map_err(|_| Unread::Drop(DropReason::FrameTruncated))?;
     if link.ethertype != ethertype::IPV4 || link.vlan_tags > 0 {
-        return Err(Unread::Cross);
+        return Err(Unread::Host(forwarding.underlay.interface));
     }
     let link_len = usize::from(link.header_len);
     let ip = frame.get(link_len..).unwrap_or_default();
     let outer = match outer::parse(ip) {
         Ok(outer) if outer.dst_ip == forwarding.underlay.address => outer,
-        Ok(_) | Err(OuterError::NotGeneve) => return Err(Unread::Cross),
+        Ok(_) | Err(OuterError::NotGeneve) => return Err(Unread::Host(forwarding.underlay.interface)),
         Err(_) => return Err(Unread::Drop(DropReason::OuterMalformed)),
     };
     let geneve = geneve::parse(outer.payload(ip)).map_err(|error| Unread::Drop(reason(error)))?;

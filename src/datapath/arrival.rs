@@ -1,10 +1,11 @@
-//! Reading a frame that came in by a wire endpoint.
+//! Reading a frame that came in by an endpoint, wire or routed.
 
 use super::counters::DropReason;
 use super::decide::Facts;
 use super::forwarding::{Forwarding, PortRole};
+use super::interfaces::{self, Interface};
 use crate::flow::{Direction, FlowKey};
-use crate::id::{EndpointId, GatewayId, PortId};
+use crate::id::{EndpointId, GatewayId, InterfaceId, PortId};
 use crate::io::PacketBuf;
 use crate::wire::ethernet::{Link, ethertype};
 use crate::wire::fragment;
@@ -13,8 +14,12 @@ use crate::wire::packet::{Fragment, IpVersion, Kind, Packet, PacketError};
 /// Why a frame is not a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It is none of our business: it crosses the wire, or it is the host's.
-    Cross,
+    /// It is none of our business and crosses the wire, to this port.
+    Cross(PortId),
+    /// It is the host's, at this interface.
+    Host(InterfaceId),
+    /// Its time to live ended at this interface of a routed endpoint.
+    TimeExceeded(InterfaceId),
     /// It is to be dropped.
     Drop(DropReason),
 }
@@ -34,6 +39,8 @@ pub struct Arrival {
     pub port: PortId,
     /// The endpoint of that port.
     pub endpoint: EndpointId,
+    /// The interface that it came in by; `None` on a wire.
+    pub interface: Option<InterfaceId>,
     /// The load balancer behind that endpoint.
     pub gateway: GatewayId,
     /// IPv4 or IPv6.
@@ -81,32 +88,42 @@ impl Arrival {
     }
 }
 
-/// Reads a frame that came in by `port`, one end of a wire.
+/// Reads a frame that came in by `port`, one end of a wire or a port of routed endpoints.
 #[inline]
 pub fn read_arrival<B: PacketBuf>(
     forwarding: &Forwarding,
     port: PortId,
     packet: &B,
 ) -> Result<Arrival, Unread> {
-    let Some(&PortRole::Wire { endpoint, .. }) = forwarding.ports.get(port.index()) else {
-        return Err(Unread::Drop(DropReason::PortUnused));
-    };
     if !packet.is_contiguous() {
         return Err(Unread::Drop(DropReason::FrameSegmented));
     }
     let frame = packet.bytes();
     let link = Link::parse(frame).map_err(|_| Unread::Drop(DropReason::FrameTruncated))?;
+    let (endpoint, entrance) = match forwarding.ports.get(port.index()) {
+        Some(PortRole::Wire { endpoint, peer }) => (*endpoint, Entrance::Wire(*peer)),
+        Some(PortRole::Routed(interfaces)) => {
+            let (id, endpoint, interface) = interfaces::admit(forwarding, interfaces, frame, &link)?;
+            (endpoint, Entrance::Interface(id, interface))
+        }
+        _ => return Err(Unread::Drop(DropReason::PortUnused)),
+    };
     if link.ethertype != ethertype::IPV4 && link.ethertype != ethertype::IPV6 {
-        return Err(Unread::Cross); // O-4
+        return Err(entrance.not_ours()); // O-4
     }
     let ip = frame.get(usize::from(link.header_len)..).unwrap_or_default();
     let packet = Packet::parse(ip).map_err(|error| Unread::Drop(reason(ip, error)))?;
     if (packet.version == IpVersion::V6) != (link.ethertype == ethertype::IPV6) {
         return Err(Unread::Drop(DropReason::IpMalformed));
     }
-    if packet.is_link_scope() {
-        return Err(Unread::Cross);
-    }
+    let interface = match entrance {
+        Entrance::Wire(_) if packet.is_link_scope() => return Err(entrance.not_ours()),
+        Entrance::Wire(_) => None,
+        Entrance::Interface(id, interface) => {
+            interfaces::judge(id, interface, &packet, ip)?;
+            Some(id)
+        }
+    };
     let Some((gateway_id, gateway)) = forwarding.gateway_of(endpoint) else {
         return Err(Unread::Drop(DropReason::NoLoadBalancer));
     };
@@ -121,10 +138,31 @@ pub fn read_arrival<B: PacketBuf>(
         direction,
         port,
         endpoint,
+        interface,
         gateway: gateway_id,
         ethertype: link.ethertype,
         link_len: link.header_len,
     })
+}
+
+/// Where a frame came in.
+#[derive(Clone, Copy)]
+enum Entrance<'a> {
+    /// A wire, whose other port this is.
+    Wire(PortId),
+    /// An interface of a routed endpoint.
+    Interface(InterfaceId, &'a Interface),
+}
+
+impl Entrance<'_> {
+    /// What becomes of a frame that is no endpoint's to look at.
+    #[inline]
+    fn not_ours(self) -> Unread {
+        match self {
+            Entrance::Wire(peer) => Unread::Cross(peer),
+            Entrance::Interface(id, _) => Unread::Host(id),
+        }
+    }
 }
 
 /// The name under which an unreadable packet is dropped.

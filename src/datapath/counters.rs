@@ -129,7 +129,7 @@ counted_enum! {
         ResetSuppressed = "reset_suppressed",
         /// No target is registered: the flow was rejected.
         NoTarget = "no_target",
-        /// The target's link-layer address is not known.
+        /// The link-layer address of the target or of the next hop is not known.
         NeighbourUnknown = "neighbour_unknown",
         /// With its encapsulation the packet does not fit the target side's MTU, and its sender was not told.
         TooBigForTarget = "too_big_for_target",
@@ -165,6 +165,22 @@ counted_enum! {
         TransmitFull = "transmit_full",
         /// The ring to the worker that owns the flow had no room.
         HandoffFull = "handoff_full",
+        /// At a port of routed endpoints, in a VLAN that no endpoint has there.
+        VlanUnknown = "vlan_unknown",
+        /// At a routed endpoint, and not addressed to its port on the link.
+        NotOurMac = "not_our_mac",
+        /// At a routed endpoint, from or to an address that no router forwards.
+        Martian = "martian",
+        /// The time to live ended at a routed endpoint, and its sender could not be told.
+        TtlExceeded = "ttl_exceeded",
+        /// The routed endpoint has no route to the destination, and the sender could not be told.
+        NoRoute = "no_route",
+        /// Larger than the MTU of the interface that it should leave by, and the sender could not be told.
+        TooBigForLink = "too_big_for_link",
+        /// Too many packets, or next hops, wait for a link-layer address already.
+        WaitFull = "wait_full",
+        /// The ring to the host's network stack had no room, or there is none.
+        HostFull = "host_full",
     }
 }
 
@@ -181,6 +197,8 @@ counted_enum! {
         Crossed = "crossed",
         /// For the host's own network stack.
         Host = "host",
+        /// From the host's own network stack, sent out of one of its interfaces.
+        FromHost = "from_host",
     }
 }
 
@@ -314,6 +332,10 @@ pub struct WorkerCounters {
     pub resets_unsent: Counter,
     /// Events not told to the control core because its ring was full.
     pub events_lost: Counter,
+    /// Neighbours of routed endpoints whose link-layer address is known.
+    pub neighbours: Counter,
+    /// Times that a neighbour was not noted because there was no room.
+    pub neighbours_refused: Counter,
     /// The configuration that the worker goes by.
     pub configuration: Counter,
     /// By target; [`MAX_TARGETS`] long.
@@ -350,6 +372,8 @@ impl Default for WorkerCounters {
             flows_evicted: Counter::default(),
             resets_unsent: Counter::default(),
             events_lost: Counter::default(),
+            neighbours: Counter::default(),
+            neighbours_refused: Counter::default(),
             configuration: Counter::default(),
             targets: (0..MAX_TARGETS).map(|_| CachePadded::default()).collect(),
             gateways: (0..MAX_GATEWAYS).map(|_| CachePadded::default()).collect(),

@@ -5,7 +5,7 @@ use super::arrival::Arrival;
 use super::counters::WorkerCounters;
 use super::decide::{Debts, Facts, Fins, FlowFacts, Then, Update, close, first_state};
 use super::forwarding::{Condition, Conditions, Forwarding};
-use super::links::LinkTable;
+use super::links::{LinkTable, MAX_HEADER};
 use crate::flow::{
     Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowState, LinkId, NewEntry, NotInserted, Table,
     Timers,
@@ -13,6 +13,9 @@ use crate::flow::{
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::wire::packet::{Kind, Packet, protocol};
 use crate::wire::tcp::TcpFlags;
+
+/// Bytes of a link header's two addresses.
+const ADDRESSES: usize = 12;
 
 /// The table has no room for a flow, and none can be made (F-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,30 @@ impl Flows {
                 _ => 0,
             },
         }
+    }
+
+    /// The kept link-layer header of a first packet. A routed endpoint keeps none: what comes back leaves
+    /// by its routes. `None`: there is no room for it.
+    #[inline]
+    pub fn link_of_new(&mut self, arrival: &Arrival, header: &[u8]) -> Option<LinkId> {
+        match arrival.interface {
+            Some(_) => Some(LinkId::NONE),
+            None => self.links.intern(arrival.port, header),
+        }
+    }
+
+    /// The header that a stateless cookie names (F-12): what [`link_of_new`](Flows::link_of_new) gave, or
+    /// for a routed endpoint the port and tags alone, one for all senders, which say which endpoint it is.
+    #[cold]
+    pub fn stateless_link(&mut self, arrival: &Arrival, link: LinkId, header: &[u8]) -> Option<LinkId> {
+        if arrival.interface.is_none() {
+            return Some(link);
+        }
+        let mut tags_alone = [0; MAX_HEADER];
+        let kept = tags_alone.get_mut(..header.len())?;
+        kept.copy_from_slice(header);
+        kept.get_mut(..ADDRESSES)?.fill(0);
+        self.links.intern(arrival.port, kept)
     }
 
     /// Makes the flow of a first packet. Whoever had to make room for it is ended first.

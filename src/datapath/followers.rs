@@ -11,7 +11,7 @@
 //! spreads fragments. All of one datagram take the same two rings, so they stay in order.
 
 use super::answer::quoted_flow;
-use super::arrival::{Arrival, Unread, read_arrival};
+use super::arrival::{Arrival, read_arrival};
 use super::counters::DropReason;
 use super::forwarding::Forwarding;
 use super::fragments::{Datagram, First};
@@ -43,9 +43,8 @@ impl<B: PacketBuf> Pipeline<B> {
     fn read_again(&mut self, forwarding: &Forwarding, port: PortId, packet: B) -> Option<(B, Arrival)> {
         match read_arrival(forwarding, port, &packet) {
             Ok(arrival) => return Some((packet, arrival)),
-            Err(Unread::Drop(reason)) => self.counters.dropped(reason),
-            // It was none of that when it came; the port has another role by now.
-            Err(Unread::Cross) => self.counters.dropped(DropReason::PortUnused),
+            // What it is under what holds now; when it came it was a packet of a flow.
+            Err(unread) => self.unread(forwarding, port, packet, unread),
         }
         None
     }

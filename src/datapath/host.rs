@@ -7,7 +7,14 @@
 
 use rtrb::{Consumer, Producer};
 
+use super::counters::{DropReason, Outcome};
+use super::forwarding::Forwarding;
+use super::interfaces::{Interface, VlanTags};
+use super::outbound::Fate;
+use super::pipeline::Pipeline;
 use crate::id::InterfaceId;
+use crate::io::{BURST, PacketBuf};
+use crate::wire::ethernet::{HEADER_LEN, Link, VLAN_TAG_LEN};
 
 /// A frame for the host's network stack.
 #[derive(Debug)]
@@ -41,4 +48,79 @@ impl<B> HostPort<B> {
     pub fn none() -> HostPort<B> {
         HostPort { to: None, from: None }
     }
+}
+
+/// Bytes of a frame's two addresses, which VLAN tags follow.
+const ADDRESSES: usize = 12;
+
+impl<B: PacketBuf> Pipeline<B> {
+    /// Gives a frame that came in by an interface to the host, unless the kernel has seen it itself.
+    #[cold]
+    pub fn to_host(&mut self, forwarding: &Forwarding, id: InterfaceId, mut packet: B) {
+        let Some(interface) = forwarding.interface(id) else {
+            return self.counters.dropped(DropReason::NotForGateway);
+        };
+        if interface.host_shares {
+            return self.counters.ended(Outcome::Host);
+        }
+        if let Err(reason) = strip_tags(interface, &mut packet) {
+            return self.counters.dropped(reason);
+        }
+        match self.host.to.as_mut().map(|ring| ring.push(ToHost { interface: id, packet })) {
+            Some(Ok(())) => self.counters.ended(Outcome::Host),
+            Some(Err(_)) | None => self.counters.dropped(DropReason::HostFull),
+        }
+    }
+
+    /// Sends a burst of the host's frames; the caller flushes. Returns how many they were.
+    pub fn from_host(&mut self, forwarding: &Forwarding) -> usize {
+        let mut taken = 0;
+        while taken < BURST {
+            let Some(Ok(frame)) = self.host.from.as_mut().map(Consumer::pop) else { break };
+            taken += 1;
+            self.counters.received.add(1);
+            self.send_for_host(forwarding, frame);
+        }
+        taken
+    }
+
+    fn send_for_host(&mut self, forwarding: &Forwarding, FromHost { interface, mut packet }: FromHost<B>) {
+        let Some(interface) = forwarding.interface(interface) else {
+            return self.counters.dropped(DropReason::PortUnused);
+        };
+        match put_tags(interface, &mut packet) {
+            Ok(()) => self.outbound.send(interface.port, packet, Fate::FromHost, &self.counters),
+            Err(reason) => self.counters.dropped(reason),
+        }
+    }
+}
+
+/// Takes the tags of an interface off a frame. A frame that has others is not that interface's: the
+/// target side has no VLANs.
+fn strip_tags<B: PacketBuf>(interface: &Interface, packet: &mut B) -> Result<(), DropReason> {
+    let link = Link::parse(packet.bytes()).map_err(|_| DropReason::FrameTruncated)?;
+    if VlanTags::of(packet.bytes(), &link) != interface.tags {
+        return Err(DropReason::VlanUnknown);
+    }
+    let tags_len = usize::from(link.vlan_tags) * VLAN_TAG_LEN;
+    if tags_len > 0 {
+        packet.bytes_mut().copy_within(..ADDRESSES, tags_len);
+        packet.trim_front(tags_len);
+    }
+    Ok(())
+}
+
+/// Puts the tags of an interface into a frame that has none.
+fn put_tags<B: PacketBuf>(interface: &Interface, packet: &mut B) -> Result<(), DropReason> {
+    if packet.bytes().len() < HEADER_LEN {
+        return Err(DropReason::FrameTruncated);
+    }
+    let tags = interface.tags.bytes();
+    if tags.is_empty() {
+        return Ok(());
+    }
+    let frame = packet.prepend(tags.len()).ok_or(DropReason::NoHeadroom)?;
+    frame.copy_within(tags.len()..tags.len() + ADDRESSES, 0);
+    frame.iter_mut().skip(ADDRESSES).zip(&tags).for_each(|(to, byte)| *to = *byte);
+    Ok(())
 }

@@ -8,9 +8,13 @@ use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 
+use super::arrival::Unread;
+use super::counters::DropReason;
+use super::forwarding::{Forwarding, PortRole};
 use crate::id::{EndpointId, InterfaceId, PortId};
-use crate::wire::ethernet::MacAddr;
-use crate::wire::packet::IpVersion;
+use crate::wire::ethernet::{self, HEADER_LEN, Link, MacAddr, VLAN_TAG_LEN, ethertype};
+use crate::wire::packet::{IpVersion, Packet};
+use crate::wire::ttl;
 
 /// The largest VLAN identifier (IEEE 802.1Q-2022 9.6: 0 is no VLAN and 4095 is reserved).
 pub const MAX_VLAN: u16 = 4094;
@@ -43,6 +47,32 @@ impl VlanTags {
             outer if outer & 0xffff == 0 => VlanTags(outer | u32::from(identifier)),
             _ => self,
         }
+    }
+
+    /// The tags of a frame whose link header was read.
+    #[inline]
+    pub fn of(frame: &[u8], link: &Link) -> VlanTags {
+        let tag = |number: u8| {
+            let at = HEADER_LEN + usize::from(number) * VLAN_TAG_LEN;
+            frame.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |tag| u16::from_be_bytes(*tag))
+        };
+        // The four bits above the identifier are the priority and the drop mark.
+        (0..link.vlan_tags).fold(VlanTags::UNTAGGED, |tags, number| tags.with(tag(number) & 0x0fff))
+    }
+
+    /// The tags as they stand in a frame, between its addresses and its EtherType: one is 802.1Q's, of two
+    /// the outer is 802.1ad's service tag. Priority 0.
+    #[inline]
+    pub fn bytes(self) -> ArrayVec<u8, 8> {
+        let identifiers = self.identifiers();
+        let mut bytes = ArrayVec::new();
+        for (number, identifier) in identifiers.iter().enumerate() {
+            let service = number + 1 < identifiers.len();
+            let protocol = if service { ethertype::SERVICE_VLAN } else { ethertype::VLAN };
+            bytes.extend(protocol.to_be_bytes());
+            bytes.extend(identifier.to_be_bytes());
+        }
+        bytes
     }
 
     /// The identifiers, outer first.
@@ -125,6 +155,65 @@ pub fn find(interfaces: &[(VlanTags, InterfaceId)], tags: VlanTags) -> Option<In
     interfaces.get(place).map(|(_, id)| *id)
 }
 
+/// The address that an ICMP error about a packet comes from: the gateway's own where it came in, or, as a
+/// wire has none, the one that the packet was going to.
+pub fn speaker(forwarding: &Forwarding, interface: Option<InterfaceId>, about: &Packet) -> u128 {
+    interface
+        .and_then(|id| forwarding.interface(id))
+        .and_then(|interface| interface.locals.first(about.version))
+        .unwrap_or(about.dst)
+}
+
+/// The endpoint whose packets come in by a port under this link header, and whether it is a routed one.
+pub fn endpoint_at(forwarding: &Forwarding, port: PortId, header: &[u8]) -> Option<(EndpointId, bool)> {
+    match forwarding.ports.get(port.index())? {
+        PortRole::Wire { endpoint, .. } => Some((*endpoint, false)),
+        PortRole::Routed(interfaces) => {
+            let link = Link::parse(header).ok()?;
+            let id = find(interfaces, VlanTags::of(header, &link))?;
+            Some((forwarding.interface(id)?.endpoint?, true))
+        }
+        PortRole::Unused | PortRole::Underlay => None,
+    }
+}
+
+/// The interface that a frame at a routed port came in by, and its endpoint. A frame to a group is the
+/// host's: a router forwards none.
+#[inline]
+pub fn admit<'a>(
+    forwarding: &'a Forwarding,
+    interfaces: &[(VlanTags, InterfaceId)],
+    frame: &[u8],
+    link: &Link,
+) -> Result<(InterfaceId, EndpointId, &'a Interface), Unread> {
+    let unknown = Unread::Drop(DropReason::VlanUnknown);
+    let id = find(interfaces, VlanTags::of(frame, link)).ok_or(unknown)?;
+    let interface = forwarding.interface(id).ok_or(unknown)?;
+    if ethernet::is_group_addressed(frame) {
+        return Err(Unread::Host(id));
+    }
+    if frame.first_chunk() != Some(&interface.mac.0) {
+        return Err(Unread::Drop(DropReason::NotOurMac));
+    }
+    Ok((id, interface.endpoint.ok_or(Unread::Host(id))?, interface))
+}
+
+/// Whether an IP packet that came in by an interface is one that a router sends on: not the host's, not
+/// from or to an address that leads nowhere, and not at the end of its time.
+#[inline]
+pub fn judge(id: InterfaceId, interface: &Interface, packet: &Packet, ip: &[u8]) -> Result<(), Unread> {
+    if packet.is_link_scope() || interface.locals.contains(packet.version, packet.dst) {
+        return Err(Unread::Host(id));
+    }
+    if packet.is_martian() || packet.is_multicast_or_broadcast() {
+        return Err(Unread::Drop(DropReason::Martian));
+    }
+    if ttl::get(ip, packet.version) <= 1 {
+        return Err(Unread::TimeExceeded(id)); // W-6
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +230,31 @@ mod tests {
         for refused in [&[0][..], &[4095], &[1, 0], &[1, 2, 3]] {
             assert_eq!(VlanTags::new(refused), None);
         }
+    }
+
+    #[test]
+    fn a_frame_has_the_tags_that_its_header_has_but_for_priority_and_drop_marks() {
+        for (types, expected) in [
+            (&[0x0800][..], &[][..]),
+            (&[0x8100, 0x0064, 0x0800], &[100]),
+            (&[0x8100, 0xf064, 0x86dd], &[100]),
+            (&[0x88a8, 0x0007, 0x8100, 0x6064, 0x0800], &[7, 100]),
+            (&[0x8100, 0x0007, 0x8100, 0x0064, 0x0800], &[7, 100]),
+            (&[0x8100, 0xe000, 0x0800], &[]),
+            (&[0x88a8, 0x0007, 0x8100, 0x2000, 0x0800], &[7]),
+        ] {
+            let mut frame = vec![2; 12];
+            types.iter().for_each(|word: &u16| frame.extend(word.to_be_bytes()));
+            let link = Link::parse(&frame).unwrap();
+            assert_eq!(VlanTags::of(&frame, &link), tags(expected), "{types:x?}");
+        }
+    }
+
+    #[test]
+    fn tags_are_written_as_the_standards_draw_them() {
+        assert!(tags(&[]).bytes().is_empty());
+        assert_eq!(tags(&[0x123]).bytes().as_slice(), [0x81, 0x00, 0x01, 0x23]);
+        assert_eq!(tags(&[0x123, 7]).bytes().as_slice(), [0x88, 0xa8, 0x01, 0x23, 0x81, 0x00, 0x00, 7]);
     }
 
     // O-4

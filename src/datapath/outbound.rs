@@ -45,6 +45,8 @@ pub enum Fate {
     Crossed,
     /// Is an ICMP error of the gateway's own (M-2, W-6).
     Error(IcmpAnswer),
+    /// Comes from the host's network stack.
+    FromHost,
     /// Is a reset.
     Answered {
         /// What made us send it.
@@ -86,6 +88,7 @@ impl Fate {
                 counters.ended(Outcome::Answered);
                 counters.icmp_answers[answer.index()].add(1);
             }
+            Fate::FromHost => counters.ended(Outcome::FromHost),
             Fate::Answered { trigger, gateway, target } => {
                 counters.ended(Outcome::Answered);
                 counters.gateway(gateway).resets[trigger.index()].add(1);
@@ -101,9 +104,14 @@ impl Fate {
         }
     }
 
+    /// Whether a packet that came in is settled with it (C-1).
+    pub(super) fn settles(self) -> bool {
+        !matches!(self, Fate::Piece | Fate::Told { .. })
+    }
+
     /// Counts a packet that does not leave: the port did not take it, say.
     #[cold]
-    fn count_unsent(self, reason: DropReason, counters: &WorkerCounters) {
+    pub(super) fn count_unsent(self, reason: DropReason, counters: &WorkerCounters) {
         match self {
             Fate::Told { .. } => counters.resets_unsent.add(1),
             // No packet that came in: the last piece is.

@@ -32,26 +32,31 @@ use rtrb::Producer;
 
 use super::answer::{Answer, direction_of, read_answer};
 use super::arrival::{Arrival, Unread, read_arrival};
-use super::counters::{DropReason, Outcome, WorkerCounters};
+use super::counters::{DropReason, WorkerCounters};
 use super::decide::later_fragment::decide_later_fragment;
 use super::decide::{Debts, Verdict, decide};
 use super::flows::{Flows, NoRoom};
 use super::followers::needs_first;
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
 use super::fragments::Fragments;
+use super::host::HostPort;
 use super::icmp_errors::Allowance;
+use super::interfaces::endpoint_at;
 use super::messages::FromWorker;
+use super::neighbours::Neighbours;
 use super::outbound::{Fate, Handoff, Outbound};
 use super::rates::Rates;
 use super::sizes::{clamp_mss, fits};
 use super::sweep::Sweep;
+use super::waiting::Waiting;
 use crate::flow::{Cookie, DecodedCookie, Direction, EntryId, HashSeed, LinkId};
-use crate::id::{Millis, PortId, TargetId, WorkerId};
+use crate::id::{EndpointId, Millis, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf};
 use crate::wire::ethernet;
 use crate::wire::geneve::outer;
 use crate::wire::packet::Fragment;
 use crate::wire::tcp::TcpFlags;
+use crate::wire::ttl;
 
 /// One worker's packet processing: all it needs besides the forwarding state.
 pub struct Pipeline<B> {
@@ -71,6 +76,12 @@ pub struct Pipeline<B> {
     pub outbound: Outbound<B>,
     /// Packets for, and from, the other workers.
     pub handoff: Handoff<B>,
+    /// Packets for, and from, the host's network stack.
+    pub host: HostPort<B>,
+    /// The link-layer addresses of next hops.
+    pub neighbours: Neighbours,
+    /// Packets that wait for a next hop's link-layer address.
+    pub waiting: Waiting<B>,
     /// Datagrams that come in fragments (M-4).
     pub fragments: Fragments<B>,
     /// ICMP errors that this worker may send (M-2).
@@ -95,9 +106,11 @@ impl<B: PacketBuf> Pipeline<B> {
             self.counters.received.add(burst.len() as u64);
         }
         match forwarding.ports.get(port.index()) {
-            Some(PortRole::Wire { peer, .. }) => self.arrivals(forwarding, port, *peer, burst, steered),
+            Some(PortRole::Wire { .. } | PortRole::Routed(_)) => {
+                self.arrivals(forwarding, port, burst, steered);
+            }
             Some(PortRole::Underlay) => self.answers(forwarding, port, burst, steered),
-            Some(PortRole::Routed(_) | PortRole::Unused) | None => {
+            Some(PortRole::Unused) | None => {
                 burst.drain(..).for_each(|_| self.counters.dropped(DropReason::PortUnused));
             }
         }
@@ -105,15 +118,8 @@ impl<B: PacketBuf> Pipeline<B> {
 
     // ---------------------------------------------------------------- from a client or a server
 
-    /// A burst from one end of a wire.
-    fn arrivals(
-        &mut self,
-        forwarding: &Forwarding,
-        port: PortId,
-        peer: PortId,
-        burst: &mut Burst<B>,
-        steered: bool,
-    ) {
+    /// A burst from one end of a wire, or from a port of routed endpoints.
+    fn arrivals(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
         for packet in burst.iter() {
             packet.prefetch();
         }
@@ -134,8 +140,7 @@ impl<B: PacketBuf> Pipeline<B> {
                         self.handoff.give(owner, port, packet, &self.counters);
                     }
                 }
-                Err(Unread::Cross) => self.outbound.send(peer, packet, Fate::Crossed, &self.counters),
-                Err(Unread::Drop(reason)) => self.counters.dropped(reason),
+                Err(unread) => self.unread(forwarding, port, packet, unread),
             }
         }
         for arrival in &arrivals {
@@ -146,6 +151,16 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         for packet in followers {
             self.follow(forwarding, port, packet, None); // M-4, M-5
+        }
+    }
+
+    /// A frame that is no packet of a flow.
+    pub(super) fn unread(&mut self, forwarding: &Forwarding, port: PortId, packet: B, unread: Unread) {
+        match unread {
+            Unread::Cross(peer) => self.outbound.send(peer, packet, Fate::Crossed, &self.counters),
+            Unread::Host(interface) => self.to_host(forwarding, interface, packet),
+            Unread::TimeExceeded(interface) => self.time_exceeded(forwarding, port, interface, packet),
+            Unread::Drop(reason) => self.counters.dropped(reason),
         }
     }
 
@@ -238,7 +253,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(target) = forwarding.targets.get(target_id.index()).and_then(Option::as_ref) else {
             return self.counters.dropped(DropReason::NoTarget);
         };
-        let Some(link) = self.flows.links.intern(arrival.port, arrival.link_header(&packet)) else {
+        let Some(link) = self.flows.link_of_new(arrival, arrival.link_header(&packet)) else {
             return self.counters.dropped(DropReason::LinkTableFull);
         };
         let begun = match arrival.packet.fragment {
@@ -265,6 +280,10 @@ impl<B: PacketBuf> Pipeline<B> {
             }
             Err(NoRoom) => {
                 self.counters.gateway(arrival.gateway).stateless_packets.add(1);
+                let Some(link) = self.flows.stateless_link(arrival, link, arrival.link_header(&packet))
+                else {
+                    return self.counters.dropped(DropReason::LinkTableFull);
+                };
                 self.flows.stateless_cookie(self.worker, arrival, link) // F-12
             }
         };
@@ -283,7 +302,8 @@ impl<B: PacketBuf> Pipeline<B> {
     /// as there is no room to note it and its answer could not be sent on rightly.
     #[inline]
     fn keep_link(&mut self, id: EntryId, packet: &B, arrival: &Arrival) -> bool {
-        let kept = self.flows.keep_link(id, arrival.direction, arrival.port, arrival.link_header(packet));
+        let kept = arrival.interface.is_some()
+            || self.flows.keep_link(id, arrival.direction, arrival.port, arrival.link_header(packet));
         if !kept {
             self.counters.dropped(DropReason::LinkTableFull);
         }
@@ -360,6 +380,9 @@ impl<B: PacketBuf> Pipeline<B> {
         };
         let headers = frame.first_chunk_mut().ok_or(DropReason::NoHeadroom)?;
         template.write(headers, &fields);
+        if arrival.interface.is_some() {
+            ttl::lower(frame.get_mut(outer::OUTER_LEN..).unwrap_or_default(), arrival.packet.version); // W-6
+        }
         if underlay.udp_checksum {
             outer::fill_udp_checksum(frame);
         }
@@ -388,15 +411,7 @@ impl<B: PacketBuf> Pipeline<B> {
                         self.handoff.give(owner, port, packet, &self.counters);
                     }
                 }
-                Err(Unread::Cross)
-                    if forwarding
-                        .interface(forwarding.underlay.interface)
-                        .is_some_and(|interface| interface.host_shares) =>
-                {
-                    self.counters.ended(Outcome::Host)
-                }
-                Err(Unread::Cross) => self.counters.dropped(DropReason::NotForGateway),
-                Err(Unread::Drop(reason)) => self.counters.dropped(reason),
+                Err(unread) => self.unread(forwarding, port, packet, unread),
             }
         }
         for (packet, answer) in work {
@@ -431,15 +446,17 @@ impl<B: PacketBuf> Pipeline<B> {
         let target_id = entry.target;
         debug_assert_eq!(target.address, answer.source);
         let direction = direction_of(entry.key(), &inner, answer.inner_bytes(packet.bytes()))?;
-        let links = entry.link;
+        let (links, endpoint) = (entry.link, entry.key().endpoint());
         self.flows.note_returned(id, &inner, direction);
         // The direction's own header, or, when none of its packets has come yet, the other
-        // direction's turned round (W-4: an appliance that answers in a server's stead).
-        let way = |link, reversed| Way { link, reversed, target: target_id, inner_len: inner.total_len };
-        match links[direction.index()] {
-            LinkId::NONE => Ok(way(links[direction.reverse().index()], true)),
-            link => Ok(way(link, false)),
-        }
+        // direction's turned round (W-4: an appliance that answers in a server's stead). Flows of
+        // routed endpoints have no headers.
+        let onward = match (links[direction.index()], links[direction.reverse().index()]) {
+            (LinkId::NONE, LinkId::NONE) => Onward::Routes(endpoint),
+            (LinkId::NONE, link) => Onward::Header { link, reversed: true },
+            (link, _) => Onward::Header { link, reversed: false },
+        };
+        Ok(Way { onward, target: target_id, inner_len: inner.total_len })
     }
 
     /// The same for a packet that was sent without state (F-12): the cookie says the header's number
@@ -452,17 +469,15 @@ impl<B: PacketBuf> Pipeline<B> {
         answer: &Answer,
         (direction, link, check): (Direction, LinkId, u16),
     ) -> Result<Way, DropReason> {
-        let (port, _) = self.flows.links.get(link).ok_or(DropReason::CookieStale)?;
-        let Some(PortRole::Wire { endpoint, .. }) = forwarding.ports.get(port.index()) else {
-            return Err(DropReason::CookieStale);
-        };
+        let (port, header) = self.flows.links.get(link).ok_or(DropReason::CookieStale)?;
+        let (endpoint, routed) = endpoint_at(forwarding, port, header).ok_or(DropReason::CookieStale)?;
         let inner = answer.inner(packet.bytes())?;
-        let (key, inner_direction) = Arrival::key_of(*endpoint, &inner);
+        let (key, inner_direction) = Arrival::key_of(endpoint, &inner);
         let hash = self.flows.table.hash(&key);
         if self.flows.stateless_check(hash, link) != check {
             return Err(DropReason::CookieStale);
         }
-        let (_, gateway) = forwarding.gateway_of(*endpoint).ok_or(DropReason::NoLoadBalancer)?;
+        let (_, gateway) = forwarding.gateway_of(endpoint).ok_or(DropReason::NoLoadBalancer)?;
         let choice_hash = self.choice_seed.choice(&key, gateway.policy.stickiness);
         let healthy = |target| self.conditions.of(target) == Condition::Healthy;
         let target = gateway
@@ -474,33 +489,39 @@ impl<B: PacketBuf> Pipeline<B> {
                 target.is_some_and(|target| target.address == answer.source)
             })
             .ok_or(DropReason::NotFromTarget)?;
-        Ok(Way { link, reversed: inner_direction != direction, target, inner_len: inner.total_len })
+        let reversed = inner_direction != direction;
+        let onward = if routed { Onward::Routes(endpoint) } else { Onward::Header { link, reversed } };
+        Ok(Way { onward, target, inner_len: inner.total_len })
     }
 
     /// Takes the outer headers off, puts the link header on, and sends the packet out of its endpoint,
     /// otherwise byte for byte as the appliance returned it (W-6).
     #[inline]
     fn deliver(&mut self, forwarding: &Forwarding, mut packet: B, answer: &Answer, way: &Way) {
-        let Some((came_by, header)) = self.flows.links.get(way.link) else {
+        let fate = Fate::Delivered { target: way.target, bytes: way.inner_len };
+        packet.trim_front(usize::from(answer.inner_offset));
+        packet.truncate(way.inner_len as usize);
+        let (link, reversed) = match way.onward {
+            Onward::Header { link, reversed } => (link, reversed),
+            Onward::Routes(endpoint) => return self.leave(forwarding, packet, endpoint, fate),
+        };
+        let Some((came_by, header)) = self.flows.links.get(link) else {
             return self.counters.dropped(DropReason::LinkUnknown);
         };
         let leaves_by = match forwarding.ports.get(came_by.index()) {
-            Some(PortRole::Wire { .. }) if way.reversed => came_by,
+            Some(PortRole::Wire { .. }) if reversed => came_by,
             Some(PortRole::Wire { peer, .. }) => *peer,
             _ => return self.counters.dropped(DropReason::LinkUnknown),
         };
-        packet.trim_front(usize::from(answer.inner_offset));
-        packet.truncate(way.inner_len as usize);
         let Some(frame) = packet.prepend(header.len()) else {
             return self.counters.dropped(DropReason::NoHeadroom);
         };
         if let Some(front) = frame.get_mut(..header.len()) {
             front.copy_from_slice(header);
         }
-        if way.reversed {
+        if reversed {
             ethernet::swap_addresses(frame);
         }
-        let fate = Fate::Delivered { target: way.target, bytes: way.inner_len };
         self.outbound.send(leaves_by, packet, fate, &self.counters);
     }
 
@@ -516,13 +537,25 @@ impl<B: PacketBuf> Pipeline<B> {
 /// How an answer leaves.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// The header to put in front.
-    link: LinkId,
-    /// The header is the other direction's: its addresses are swapped, and it leaves by the port that
-    /// the header came in by.
-    reversed: bool,
+    /// What decides its link header and port.
+    onward: Onward,
     /// Who returned it.
     target: TargetId,
     /// Bytes of the inner packet.
     inner_len: u32,
+}
+
+/// What decides the link header and the port of what leaves an endpoint (O-4).
+#[derive(Clone, Copy, Debug)]
+enum Onward {
+    /// A wire: a header that was kept.
+    Header {
+        /// The header to put in front.
+        link: LinkId,
+        /// The header is the other direction's: its addresses are swapped, and it leaves by the port that
+        /// the header came in by.
+        reversed: bool,
+    },
+    /// The routes of this endpoint.
+    Routes(EndpointId),
 }

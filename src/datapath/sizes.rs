@@ -6,21 +6,27 @@
 //! 1,280 bytes: where the target side has no room for that much, such packets are dropped, and
 //! telling their senders would change nothing.
 
+use arrayvec::ArrayVec;
+
 use super::arrival::Arrival;
 use super::counters::{DropReason, IcmpAnswer, WorkerCounters};
 use super::forwarding::{Forwarding, Target};
 use super::icmp_errors::{NoError, become_error};
+use super::interfaces::speaker;
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
 use crate::flow::Cookie;
-use crate::id::TargetId;
-use crate::io::{Burst, PacketBuf};
+use crate::id::{PortId, TargetId};
+use crate::io::{BURST, PacketBuf};
 use crate::wire::geneve::OVERHEAD;
 use crate::wire::icmp::error::IcmpError;
-use crate::wire::packet::{IpVersion, protocol};
+use crate::wire::packet::{IpVersion, Packet, protocol};
 use crate::wire::split::{NotSplit, Split};
 use crate::wire::tcp::mss;
 use crate::wire::{ipv4, ipv6, tcp};
+
+/// Pieces that a packet is cut into at most: a packet of 9,000 bytes for IPv6's minimum MTU makes a quarter.
+const MAX_PIECES: usize = BURST + 1;
 
 /// Bytes of an inner packet that fit the target side (M-1).
 #[inline]
@@ -88,8 +94,9 @@ impl<B: PacketBuf> Pipeline<B> {
             }
             Err(NotSplit::DontFragment) => {
                 let error = IcmpError::TooBig { mtu: room };
-                // A wire has no address of its own: the error comes from where the packet was going.
-                self.tell(packet, arrival, error, arrival.packet.dst, DropReason::TooBigForTarget);
+                let source = speaker(forwarding, arrival.interface, &arrival.packet);
+                let way_back = (arrival.port, start);
+                self.tell(packet, way_back, &arrival.packet, error, source, DropReason::TooBigForTarget);
             }
             Err(NotSplit::Malformed) => self.counters.dropped(DropReason::IpMalformed),
             Err(NotSplit::NoRoom) => self.counters.dropped(DropReason::TooBigForTarget),
@@ -100,34 +107,16 @@ impl<B: PacketBuf> Pipeline<B> {
     fn send_pieces(
         &mut self,
         forwarding: &Forwarding,
-        mut packet: B,
+        packet: B,
         arrival: &Arrival,
         (target_id, target): (TargetId, &Target),
         cookie: Cookie,
         split: &Split,
     ) -> Result<(), DropReason> {
         let link_len = usize::from(arrival.link_len);
-        let mut pieces = Burst::new();
-        for number in 1..split.pieces() {
-            let piece = split.piece(number);
-            let payload = packet.bytes().get(link_len..).and_then(|ip| ip.get(piece.payload));
-            let payload = payload.ok_or(DropReason::IpMalformed)?;
-            let mut made = packet.another().ok_or(DropReason::NoBuffer)?;
-            let frame =
-                made.append(link_len + piece.header_len + payload.len()).ok_or(DropReason::NoBuffer)?;
-            let ip = frame.get_mut(link_len..).unwrap_or_default();
-            split.write_header(number, ip);
-            if let Some(place) = ip.get_mut(piece.header_len..) {
-                place.copy_from_slice(payload);
-            }
-            pieces.try_push(made).map_err(|_| DropReason::TooBigForTarget)?;
-        }
-        let first = split.piece(0);
-        packet.truncate(link_len + first.header_len + first.payload.len());
-        split.write_header(0, packet.bytes_mut().get_mut(link_len..).unwrap_or_default());
-
-        let last = pieces.len();
-        for (number, mut piece) in std::iter::once(packet).chain(pieces).enumerate() {
+        let pieces = cut(packet, link_len, split)?;
+        let last = pieces.len() - 1;
+        for (number, mut piece) in pieces.into_iter().enumerate() {
             let inner_len = piece.bytes().len().saturating_sub(link_len);
             let inner_len = u16::try_from(inner_len).map_err(|_| DropReason::TooBigForTarget)?;
             self.seal(forwarding, &mut piece, inner_len, arrival, target, cookie)?;
@@ -141,13 +130,15 @@ impl<B: PacketBuf> Pipeline<B> {
         Ok(())
     }
 
-    /// Answers a packet with an ICMP error, back the way it came; where there must be none, or there were too
-    /// many lately, it is dropped for the reason that is given.
+    /// Answers a frame, whose packet `about` begins after `link_len` bytes, with an ICMP error by the port that
+    /// it came in by; where there must be none, or there were too many lately, it is dropped for the reason
+    /// that is given.
     #[cold]
     pub(super) fn tell(
         &mut self,
-        mut packet: B,
-        arrival: &Arrival,
+        mut frame: B,
+        (port, link_len): (PortId, usize),
+        about: &Packet,
         error: IcmpError,
         source: u128,
         otherwise: DropReason,
@@ -155,11 +146,10 @@ impl<B: PacketBuf> Pipeline<B> {
         if !self.allowance.take(self.now) {
             return self.counters.dropped(otherwise);
         }
-        let link_len = usize::from(arrival.link_len);
-        match become_error(&mut packet, link_len, &arrival.packet, error, source) {
+        match become_error(&mut frame, link_len, about, error, source) {
             Ok(()) => {
-                let fate = Fate::Error(answer_of(error, arrival.packet.version));
-                self.outbound.send(arrival.port, packet, fate, &self.counters);
+                let fate = Fate::Error(answer_of(error, about.version));
+                self.outbound.send(port, frame, fate, &self.counters);
             }
             Err(refused) => {
                 self.allowance.give_back();
@@ -172,8 +162,36 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
+/// The pieces of an IPv4 packet that begins after `link_len` bytes of its frame, in order, each under the
+/// same link header: all of them, or none.
+pub(super) fn cut<B: PacketBuf>(
+    mut packet: B,
+    link_len: usize,
+    split: &Split,
+) -> Result<ArrayVec<B, MAX_PIECES>, DropReason> {
+    let mut later = ArrayVec::<B, MAX_PIECES>::new();
+    for number in 1..split.pieces() {
+        let piece = split.piece(number);
+        let payload = packet.bytes().get(link_len..).and_then(|ip| ip.get(piece.payload));
+        let payload = payload.ok_or(DropReason::IpMalformed)?;
+        let mut made = packet.another().ok_or(DropReason::NoBuffer)?;
+        let frame = made.append(link_len + piece.header_len + payload.len()).ok_or(DropReason::NoBuffer)?;
+        let ip = frame.get_mut(link_len..).unwrap_or_default();
+        split.write_header(number, ip);
+        if let Some(place) = ip.get_mut(piece.header_len..) {
+            place.copy_from_slice(payload);
+        }
+        later.try_push(made).map_err(|_| DropReason::NoBuffer)?;
+    }
+    let first = split.piece(0);
+    packet.truncate(link_len + first.header_len + first.payload.len());
+    split.write_header(0, packet.bytes_mut().get_mut(link_len..).unwrap_or_default());
+    later.try_insert(0, packet).map_err(|_| DropReason::NoBuffer)?;
+    Ok(later)
+}
+
 /// Under which name an error is counted.
-fn answer_of(error: IcmpError, version: IpVersion) -> IcmpAnswer {
+pub(super) fn answer_of(error: IcmpError, version: IpVersion) -> IcmpAnswer {
     match (error, version) {
         (IcmpError::TooBig { .. }, IpVersion::V4) => IcmpAnswer::FragmentationNeeded,
         (IcmpError::TooBig { .. }, IpVersion::V6) => IcmpAnswer::PacketTooBig,

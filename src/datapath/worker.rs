@@ -20,10 +20,12 @@ use super::host::HostPort;
 use super::icmp_errors::Allowance;
 use super::links::LinkTable;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
+use super::neighbours::{NEIGHBOURS, Neighbours, NextHop};
 use super::outbound::{Handoff, Outbound, Stage};
 use super::pipeline::Pipeline;
 use super::rates::Rates;
 use super::sweep::Sweep;
+use super::waiting::Waiting;
 use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table};
 use crate::id::{Millis, PortId, WorkerId};
 use crate::io::clock::Clock;
@@ -116,13 +118,16 @@ impl<Q: PortQueue> Worker<Q> {
             pipeline: Pipeline {
                 worker: parts.id,
                 workers: parts.workers,
-                flows: Flows::new(parts.table, LinkTable::new(LINKS, parts.link_seed)),
+                flows: Flows::new(parts.table, LinkTable::new(LINKS, parts.link_seed.clone())),
                 conditions: Conditions::new(MAX_TARGETS, MAX_GATEWAYS),
                 rates: Rates::new(MAX_GATEWAYS, parts.workers),
                 sweep: Sweep::default(),
                 outbound: Outbound::new(ports),
                 handoff: parts.handoff,
                 fragments: Fragments::default(),
+                host: parts.host,
+                neighbours: Neighbours::new(NEIGHBOURS, parts.link_seed.clone()),
+                waiting: Waiting::new(parts.link_seed.clone()),
                 allowance: Allowance::default(),
                 counters: parts.counters,
                 events: parts.events,
@@ -166,6 +171,7 @@ impl<Q: PortQueue> Worker<Q> {
             }
             began = ended;
         }
+        self.pipeline.give_up_waiting();
     }
 
     /// One round; returns how many packets it handled.
@@ -193,11 +199,18 @@ impl<Q: PortQueue> Worker<Q> {
             };
         }
         self.pipeline.fragments.expire(self.pipeline.now, &self.pipeline.counters);
+        let from_host = self.pipeline.from_host(&self.forwarding);
+        self.flush();
+        self.pipeline.end_waiting(&self.forwarding);
         self.pipeline.sweep(&self.forwarding, &mut self.ports);
-        self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+        self.flush();
         self.age();
         self.scan();
-        handled
+        handled + from_host
+    }
+
+    fn flush(&mut self) {
+        self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
     }
 
     /// The flow table's figures, for tests.
@@ -226,7 +239,7 @@ impl<Q: PortQueue> Worker<Q> {
         let handled = burst.len();
         if handled > 0 {
             self.pipeline.process(&self.forwarding, port, burst, steered);
-            self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+            self.flush();
         }
         handled
     }
@@ -271,7 +284,10 @@ impl<Q: PortQueue> Worker<Q> {
                         self.pipeline.counters.events_lost.add(1);
                     }
                 }
-                Ok(ToWorker::Neighbour { .. }) => {}
+                Ok(ToWorker::Neighbour { interface, address, mac }) => {
+                    self.pipeline.learn(&self.forwarding, NextHop::new(interface, address), mac);
+                    self.flush();
+                }
                 Ok(ToWorker::ScanFlows(filter)) => {
                     self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
                 }

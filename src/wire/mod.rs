@@ -22,4 +22,5 @@ pub(crate) mod sample;
 pub mod split;
 pub mod tcp;
 pub mod toeplitz;
+pub mod ttl;
 pub mod udp;

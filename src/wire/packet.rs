@@ -7,7 +7,7 @@ use super::icmp::{self, IcmpClass};
 pub use super::ip::{Fragment, IpVersion, PacketError, protocol};
 use super::ipv4::Ipv4Header;
 use super::ipv6::{self, Ipv6Header};
-use super::load::{be16, field16};
+use super::load::{be16, be32, be64, field16};
 use super::tcp::{self, TcpFlags};
 use super::udp;
 
@@ -112,6 +112,19 @@ impl Packet {
         self.version == IpVersion::V6 && ipv6::is_extension(self.protocol)
     }
 
+    /// Addresses that no router forwards from or to (RFC 1812 5.3.7, RFC 4291 2.5.2 and 2.5.3): loopback,
+    /// an unspecified source or destination, a multicast or class E source, a class E destination.
+    #[inline]
+    pub fn is_martian(&self) -> bool {
+        match self.version {
+            IpVersion::V4 => {
+                let (src, dst) = (low32(self.src) >> 24, low32(self.dst) >> 24);
+                matches!(src, 0 | 127 | 224..) || matches!(dst, 0 | 127 | 240..)
+            }
+            IpVersion::V6 => self.src <= 1 || self.dst <= 1 || self.src >> 120 == 0xff,
+        }
+    }
+
     /// Whether source or destination is a multicast or the limited broadcast address. A subnet's own
     /// broadcast address cannot be told from a host's; its frames are group addressed
     /// ([`is_group_addressed`](super::ethernet::is_group_addressed)).
@@ -121,6 +134,17 @@ impl Packet {
             IpVersion::V4 => low32(address) >> 28 == 0xe || low32(address) == u32::MAX,
             IpVersion::V6 => address >> 120 == 0xff,
         })
+    }
+}
+
+/// The version and destination of the IP packet at the start of `ip`, IPv4 in the low 32 bits. `None` if the
+/// fixed header is cut or of another version; nothing else is judged.
+#[inline]
+pub fn destination(ip: &[u8]) -> Option<(IpVersion, u128)> {
+    match ip.first()? >> 4 {
+        4 => Some((IpVersion::V4, u128::from(be32(ip, 16)?))),
+        6 => Some((IpVersion::V6, u128::from(be64(ip, 24)?) << 64 | u128::from(be64(ip, 32)?))),
+        _ => None,
     }
 }
 

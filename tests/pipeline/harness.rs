@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex};
 
 use flowgate::balance::{Builder, TargetMap};
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
-use flowgate::datapath::forwarding::{
-    Condition, Endpoint, EndpointKind, Forwarding, Gateway, Policy, PortRole, Target, Underlay,
-};
-use flowgate::datapath::host::HostPort;
+use flowgate::datapath::forwarding::{Condition, Forwarding, Gateway, Policy, Target, Underlay};
+use flowgate::datapath::host::{FromHost, HostPort, ToHost};
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, InterfaceId, Millis, PortId, TargetId, WorkerId};
+use flowgate::id::{GatewayId, InterfaceId, Millis, PortId, TargetId, WorkerId};
 use flowgate::io::PacketBuf;
 use flowgate::io::memory::{MemoryBuf, MemoryPort};
 use flowgate::wire::ethernet::MacAddr;
 use flowgate::wire::geneve::outer::OuterTemplate;
+
+use crate::network::Network;
 
 /// The client's end of the wire, the server's end, the target side.
 pub const LEFT: usize = 0;
@@ -37,6 +37,9 @@ pub const CLIENT6: &str = "2001:db8::10";
 pub const SERVER6: &str = "2001:db8:1::20";
 pub const ENDPOINT_ID: u64 = 0x1122_3344_5566_7788;
 pub const ATTACHMENT_ID: u64 = 7;
+
+/// Frames that fit into a ring to or from the host.
+pub const HOST_RING: usize = 64;
 
 pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
@@ -67,6 +70,11 @@ pub struct Bench {
     pub mtu: u16,
     /// What the workers told that was not a retired forwarding state.
     pub told: Vec<FromWorker>,
+    /// What the ports are for: a wire, unless the test says otherwise.
+    pub network: Network,
+    /// The host's ends of the rings: one from each worker, and one to worker 0.
+    pub to_host: Vec<rtrb::Consumer<ToHost<MemoryBuf>>>,
+    pub from_host: rtrb::Producer<FromHost<MemoryBuf>>,
 }
 
 impl Bench {
@@ -77,6 +85,8 @@ impl Bench {
 
     pub fn with(targets: u16, workers: u8, capacity: u32) -> Bench {
         let seed = HashSeed::from_secret(b"the tests' own secret");
+        let (from_host, sent_by_host) = rtrb::RingBuffer::new(HOST_RING);
+        let mut sent_by_host = Some(sent_by_host);
         let mut bench = Bench {
             workers: Vec::new(),
             counters: Vec::new(),
@@ -92,10 +102,15 @@ impl Bench {
             udp_checksum: false,
             mtu: 1600,
             told: Vec::new(),
+            network: Network::wire(),
+            to_host: Vec::new(),
+            from_host,
         };
         for (id, handoff) in (0..workers).map(WorkerId).zip(Handoff::mesh(workers)) {
             let (to_worker, inbox) = rtrb::RingBuffer::new(64);
             let (events, from_worker) = rtrb::RingBuffer::new(4096);
+            let (for_host, to_host) = rtrb::RingBuffer::new(HOST_RING);
+            bench.to_host.push(to_host);
             let counters = Arc::new(WorkerCounters::default());
             bench.workers.push(Worker::new(WorkerParts {
                 id,
@@ -112,7 +127,7 @@ impl Bench {
                 choice_seed: seed.clone(),
                 link_seed: seed.clone(),
                 handoff,
-                host: HostPort::none(),
+                host: HostPort { to: Some(for_host), from: sent_by_host.take() },
                 inbox,
                 events,
                 counters: Arc::clone(&counters),
@@ -143,18 +158,11 @@ impl Bench {
                 template: Some(OuterTemplate::new(MacAddr(GATEWAY_MAC), mac, TUNNEL, target_address(n))),
             })
         });
-        let wire = |peer: usize| PortRole::Wire { endpoint: EndpointId(0), peer: port_id(peer) };
         let forwarding = Arc::new(Forwarding {
             configuration: 1,
-            ports: [wire(RIGHT), wire(LEFT), PortRole::Underlay].into(),
-            interfaces: [].into(),
-            endpoints: [Endpoint {
-                id: ENDPOINT_ID,
-                attachment_id: ATTACHMENT_ID,
-                gateway: Some(GatewayId(0)),
-                kind: EndpointKind::Wire,
-            }]
-            .into(),
+            ports: self.network.ports.as_slice().into(),
+            interfaces: self.network.interfaces.as_slice().into(),
+            endpoints: self.network.endpoints.as_slice().into(),
             gateways: [Some(Gateway {
                 dualstack: self.dualstack,
                 timers: self.timers,
@@ -318,7 +326,7 @@ fn count(drops: &[(DropReason, u64)], of: DropReason) -> u64 {
     drops.iter().find(|(reason, _)| *reason == of).map_or(0, |(_, count)| *count)
 }
 
-fn port_id(number: usize) -> PortId {
+pub fn port_id(number: usize) -> PortId {
     PortId(u16::try_from(number).unwrap())
 }
 
