@@ -264,7 +264,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_map(steps in prop::collection::vec((0u8..4, 0u16..3, 0u32..24, any::<u8>()), 1..400)) {
+        fn it_agrees_with_a_map(
+            steps in prop::collection::vec((0u8..4, 0u16..3, 0u32..24, any::<u8>()), 1..400),
+        ) {
             let mut table = table(16);
             let mut map: HashMap<NextHop, MacAddr> = HashMap::new();
             for (what, interface, address, n) in steps {

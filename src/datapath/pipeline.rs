@@ -1,11 +1,13 @@
 //! A packet's way, from top to bottom.
 //!
 //! ```text
-//!   a port of a wire endpoint                      the target side's port
+//!   a port of an endpoint                          the target side's port
 //!            │                                               │
 //!      read_arrival   link, IP, ports, key             read_answer   outer headers, GENEVE, cookie
 //!            │                                               │
-//!            ├─▶ cross       not IP, link scope              ├─▶ host        not GENEVE for us
+//!            ├─▶ cross       wire: not IP, link scope        ├─▶ host        not GENEVE for us
+//!            ├─▶ host        routed: the same, our own       │
+//!            ├─▶ answer      routed: end of its TTL          │
 //!            ├─▶ follow      a fragment, an ICMP error       │
 //!            ├─▶ hand off    another worker's flow           ├─▶ hand off    another worker's cookie
 //!            │                                               │
@@ -14,14 +16,15 @@
 //!         decide ──▶ stay, move, new                   check the sender and the inner packet
 //!            │   └─▶ reset, drop                             │
 //!            │                                               │
-//!       encapsulate                                       deliver    the flow's link header in front
-//!            │   └─▶ split, tell the sender                  │
+//!       encapsulate                                       deliver    wire: the flow's link header in front
+//!            │   └─▶ split, tell the sender                  │   └─▶ leave   routed: route, next hop
 //!            ▼                                               ▼
-//!   the target side's port                         the endpoint's other port
+//!   the target side's port                         a port of the endpoint
 //! ```
 //!
 //! A burst is handled stage by stage, so that the memory a later stage needs is on its way while the
-//! earlier one works on the other packets. Each way to end is an [`Outcome`] or a [`DropReason`] and
+//! earlier one works on the other packets. Each way to end is an
+//! [`Outcome`](super::counters::Outcome) or a [`DropReason`] and
 //! is counted once (C-1): an outcome when the port has taken the packet, a drop where it happens.
 //! Nothing here allocates, locks, waits or panics.
 

@@ -221,7 +221,8 @@ mod tests {
         /// Prefixes in few bits, so that they nest and touch.
         fn any_route()(v6: bool, top: u8, low: u8, length in 0u8..=128, interface in 0u16..5) -> Route {
             let v4 = Ipv4Addr::new(top & 0x81, 0, 0, low);
-            let prefix = if v6 { Ipv6Addr::from_bits(u128::from(v4.to_bits()) << 96 | u128::from(low)).into() } else { v4.into() };
+            let v6_prefix = Ipv6Addr::from_bits(u128::from(v4.to_bits()) << 96 | u128::from(low));
+            let prefix = if v6 { v6_prefix.into() } else { v4.into() };
             Route { prefix, length: if v6 { length } else { length % 33 }, hop: hop(interface) }
         }
     }
@@ -234,19 +235,21 @@ mod tests {
             others: (u32, u128),
         ) {
             let table = Routes::new(routes.iter().copied());
-            let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::from_bits(others.0).into(), Ipv6Addr::from_bits(others.1).into()];
-            for route in &routes {
-                match route.prefix {
-                    // The ends of the prefix, and the addresses beside them.
+            let v4 = |bits| IpAddr::from(Ipv4Addr::from_bits(bits));
+            let v6 = |bits| IpAddr::from(Ipv6Addr::from_bits(bits));
+            let mut addresses = vec![v4(others.0), v6(others.1)];
+            for Route { prefix, length, .. } in &routes {
+                // The ends of the prefix, and the addresses beside them.
+                match prefix {
                     IpAddr::V4(prefix) => {
-                        let last = prefix.to_bits() | u32::MAX.checked_shr(route.length.into()).unwrap_or(0);
-                        let ends = [prefix.to_bits().wrapping_sub(1), prefix.to_bits(), last, last.wrapping_add(1)];
-                        addresses.extend(ends.map(|end| IpAddr::from(Ipv4Addr::from_bits(end))));
+                        let first = prefix.to_bits();
+                        let last = first | u32::MAX.checked_shr((*length).into()).unwrap_or(0);
+                        addresses.extend([first.wrapping_sub(1), first, last, last.wrapping_add(1)].map(v4));
                     }
                     IpAddr::V6(prefix) => {
-                        let last = prefix.to_bits() | u128::MAX.checked_shr(route.length.into()).unwrap_or(0);
-                        let ends = [prefix.to_bits().wrapping_sub(1), prefix.to_bits(), last, last.wrapping_add(1)];
-                        addresses.extend(ends.map(|end| IpAddr::from(Ipv6Addr::from_bits(end))));
+                        let first = prefix.to_bits();
+                        let last = first | u128::MAX.checked_shr((*length).into()).unwrap_or(0);
+                        addresses.extend([first.wrapping_sub(1), first, last, last.wrapping_add(1)].map(v6));
                     }
                 }
             }

@@ -292,7 +292,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_lists_in_a_map(steps in prop::collection::vec((0u8..8, 0u32..5, 0u32..300), 1..300)) {
+        fn it_agrees_with_lists_in_a_map(
+            steps in prop::collection::vec((0u8..8, 0u32..5, 0u32..300), 1..300),
+        ) {
             let mut waiting = waiting();
             let mut model: BTreeMap<u32, (u32, Vec<u32>)> = BTreeMap::new();
             let mut now = 0;

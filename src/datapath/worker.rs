@@ -218,6 +218,11 @@ impl<Q: PortQueue> Worker<Q> {
         &self.pipeline.flows
     }
 
+    /// Packets that wait for a next hop and are not settled yet (C-1), for tests.
+    pub fn waiting(&self) -> usize {
+        self.pipeline.waiting.len()
+    }
+
     /// The ports, for tests that put packets in and take them out.
     pub fn ports_mut(&mut self) -> &mut [Q] {
         &mut self.ports

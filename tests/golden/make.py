@@ -555,6 +555,83 @@ def extension_headers():
 
 captures["extension_headers"] = extension_headers()
 
+# The routed network of tests/pipeline/network.rs: the client in VLAN 100 on the left, the router before
+# the server on the right without a tag, and endpoint 1's router there in VLAN 300 inside VLAN 7.
+LEFT_MAC, RIGHT_MAC = "02:00:00:00:00:61", "02:00:00:00:00:62"
+NEAR_ROUTER, OTHER_ROUTER = "02:00:00:00:00:53", "02:00:00:00:01:53"
+LEFT, LEFT6, RIGHT = "192.0.2.1", "2001:db8::1", "203.0.113.1"
+
+
+def arrives(side):
+    """The link header of a packet that comes in at a routed endpoint."""
+    if side == "client":
+        return Ether(src=CLIENT_MAC, dst=LEFT_MAC) / Dot1Q(vlan=100, prio=5)
+    return Ether(src=NEAR_ROUTER, dst=RIGHT_MAC)
+
+
+def leaves(side):
+    """The link header of a packet of that side's as it leaves on the other."""
+    if side == "client":
+        return Ether(src=RIGHT_MAC, dst=NEAR_ROUTER)
+    return Ether(src=LEFT_MAC, dst=CLIENT_MAC) / Dot1Q(vlan=100)
+
+
+def routed():
+    """W-6: the target gets the packet with a TTL one less, and what it returns leaves by route."""
+    frames = []
+    for n, ip in enumerate([v4, v6]):
+        for side, flags, payload in [
+            ("client", "S", b""), ("server", "SA", b""), ("client", "A", b""),
+            ("client", "PA", b"GET / HTTP/1.1\r\n\r\n"), ("server", "PA", bytes(range(256)) * 5),
+        ]:
+            segment = tcp(side, flags) / Raw(payload)
+            hops = {"hlim": 63} if ip is v6 else {"ttl": 63}
+            inner = ip(side, **hops) / segment
+            frames += [
+                arrives(side) / ip(side) / segment,
+                to_target(Flow(n), inner),
+                from_target(Flow(n), inner),
+                leaves(side) / inner,
+            ]
+    return frames
+
+
+captures["routed"] = routed()
+
+
+def routed_errors():
+    """RFC 792, RFC 1812 4.3.2, RFC 4443: the end of the time to live, and no route to where it goes."""
+    back = Ether(src=LEFT_MAC, dst=CLIENT_MAC) / Dot1Q(vlan=100, prio=5)
+    last = v4("client", ttl=1) / udp("client") / Raw(bytes(range(256)) * 4)
+    last6 = v6("client", hlim=1) / udp("client") / Raw(bytes(range(256)) * 5)
+    ours = {"id": 0, "flags": "DF", "tos": 0xC0, "ttl": 64}
+    frames = [
+        arrives("client") / last,
+        back / IP(src=LEFT, dst=CLIENT, **ours) / ICMP(type=11, code=0) / Raw(bytes(last)[:548]),
+        arrives("client") / last6,
+        back / IPv6(src=LEFT6, dst=CLIENT6, hlim=64) / ICMPv6TimeExceeded(code=0) / Raw(bytes(last6)[:1232]),
+    ]
+    reply = v4("server", ttl=1) / tcp("server", "SA")
+    tags = Dot1AD(vlan=7) / Dot1Q(vlan=300)
+    frames += [
+        Ether(src=OTHER_ROUTER, dst=RIGHT_MAC) / tags / reply,
+        Ether(src=RIGHT_MAC, dst=OTHER_ROUTER) / tags / IP(src=RIGHT, dst=SERVER, **ours)
+        / ICMP(type=11, code=0) / Raw(bytes(reply)),
+    ]
+    # Endpoint 0 has no IPv6 route to there; seen when the target has returned it.
+    nowhere = v6("client", dst="2001:db9::9", hlim=63) / tcp("client", "S", ack=0)
+    frames += [
+        arrives("client") / v6("client", dst="2001:db9::9") / tcp("client", "S", ack=0),
+        to_target(Flow(0), nowhere),
+        from_target(Flow(0), nowhere),
+        Ether(src=LEFT_MAC, dst=CLIENT_MAC) / Dot1Q(vlan=100)
+        / IPv6(src=LEFT6, dst=CLIENT6, hlim=64) / ICMPv6DestUnreach(code=0) / Raw(bytes(nowhere)),
+    ]
+    return frames
+
+
+captures["routed_errors"] = routed_errors()
+
 for name, frames in captures.items():
     with PcapWriter(f"{name}.pcap", linktype=1) as capture:
         capture.write_header(None)

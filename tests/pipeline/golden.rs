@@ -13,6 +13,8 @@ use flowgate::datapath::counters::{DropReason, Outcome};
 use flowgate::datapath::forwarding::Condition;
 
 use crate::harness::*;
+use crate::network::Network;
+use crate::routed::introduce;
 
 /// What becomes of the next frame of a capture.
 #[derive(Clone, Copy)]
@@ -355,6 +357,25 @@ fn extension_headers() -> Golden {
     Golden::new("extension_headers", steps)
 }
 
+/// The network of `network.rs` instead of a wire, its neighbours known.
+fn over_routes(golden: Golden) -> Golden {
+    let steps = [Then(introduce)].into_iter().chain(golden.steps);
+    Golden { steps: steps.collect(), ..golden }.configured(|bench| bench.network = Network::routed())
+}
+
+// O-4, W-6
+fn routed() -> Golden {
+    let conversation = [FROM_CLIENT, FROM_SERVER, FROM_CLIENT, FROM_CLIENT, FROM_SERVER].concat();
+    over_routes(Golden::new("routed", times(2, &conversation)))
+}
+
+// O-4, W-6
+fn routed_errors() -> Golden {
+    let time_exceeded = [Becomes(LEFT, LEFT), Becomes(LEFT, LEFT), Becomes(RIGHT, RIGHT)];
+    let no_route = [Becomes(LEFT, UNDER), Becomes(UNDER, LEFT)];
+    over_routes(Golden::new("routed_errors", time_exceeded.into_iter().chain(no_route)))
+}
+
 fn all() -> Vec<Golden> {
     vec![
         tcp("tcp_ipv4"),
@@ -379,6 +400,8 @@ fn all() -> Vec<Golden> {
         hiding_fragments(),
         icmp_errors(),
         extension_headers(),
+        routed(),
+        routed_errors(),
     ]
 }
 

@@ -2,6 +2,7 @@
 //! goes in or must come out is put together here from its bytes.
 
 mod errors;
+mod garbage;
 mod host;
 mod neighbours;
 mod way;
@@ -45,6 +46,12 @@ fn router(workers: u8) -> Bench {
 
 fn router_with(workers: u8, capacity: u32) -> Bench {
     let mut bench = lonely(workers, capacity);
+    introduce(&mut bench);
+    bench
+}
+
+/// Tells the workers of the neighbours that the network has.
+pub fn introduce(bench: &mut Bench) {
     for (interface, address, mac) in [
         (CLIENTS, CLIENT, CLIENT_MAC),
         (CLIENTS, CLIENT6, CLIENT_MAC),
@@ -55,9 +62,8 @@ fn router_with(workers: u8, capacity: u32) -> Bench {
         (OTHER_CLIENTS, CLIENT, OTHER_CLIENT),
         (OTHER_SERVERS, "203.0.113.253", OTHER_ROUTER),
     ] {
-        tell(&mut bench, interface, address, Some(mac));
+        tell(bench, interface, address, Some(mac));
     }
-    bench
 }
 
 /// Tells every worker a neighbour's link-layer address, as the control core does.

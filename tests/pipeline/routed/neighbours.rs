@@ -248,13 +248,15 @@ proptest! {
         if client_known {
             tell(&mut bench, CLIENTS, CLIENT, Some(CLIENT_MAC));
         }
-        let address = |guests: bool, host: u8| format!("{}.{}", if guests { "100.64.7" } else { "203.0.113" }, 10 + host);
+        let link = |guests: bool| if guests { "100.64.7" } else { "203.0.113" };
+        let address = |guests: bool, host: u8| format!("{}.{}", link(guests), 10 + host);
         let mac = |guests: bool, host: u8| [2, 0, 0, 5, u8::from(guests), host];
         let mut out = Vec::new();
         for step in steps {
             match step {
                 Step::Packet { port, host, guests, ttl } => {
-                    let segment = Segment { dst: address(guests, host).parse().unwrap(), ttl, ..client(port, SYN) };
+                    let dst = address(guests, host).parse().unwrap();
+                    let segment = Segment { dst, ttl, ..client(port, SYN) };
                     for (at, frame) in bench.put(LEFT, &from_client(&segment)) {
                         if at == UNDER {
                             prop_assert_eq!(inner(&frame), &lowered(&segment)[..]);
@@ -276,13 +278,14 @@ proptest! {
         out.extend(bench.take());
         bench.assert_settled();
         for (port, frame) in out {
-            let (tags, ip): (&[u8], &[u8]) = if port == LEFT { (&frame[12..16], &frame[18..]) } else { (NO_TAG, &frame[14..]) };
+            let (tags, ip) = frame[12..].split_at(if port == LEFT { 4 } else { 0 });
+            let (ip, station) = (&ip[2..], &frame[..6]);
             let host = ip[19].wrapping_sub(10);
             match ip[16..19] {
-                [100, 64, 7] => prop_assert_eq!((port, tags, &frame[..6]), (LEFT, VLAN_101, &mac(true, host)[..])),
-                [203, 0, 113] => prop_assert_eq!((port, &frame[..6]), (RIGHT, &mac(false, host)[..])),
+                [100, 64, 7] => prop_assert_eq!((port, tags, station), (LEFT, VLAN_101, &mac(true, host)[..])),
+                [203, 0, 113] => prop_assert_eq!((port, tags, station), (RIGHT, NO_TAG, &mac(false, host)[..])),
                 // Errors to the client.
-                _ => prop_assert_eq!((port, tags, &frame[..6], ip[9]), (LEFT, VLAN_100, &CLIENT_MAC[..], 1)),
+                _ => prop_assert_eq!((port, tags, station, ip[9]), (LEFT, VLAN_100, &CLIENT_MAC[..], 1)),
             }
         }
     }
