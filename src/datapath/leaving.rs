@@ -18,9 +18,10 @@ use super::outbound::Fate;
 use super::pipeline::Pipeline;
 use super::sizes::{answer_of, cut};
 use super::waiting::Waiter;
+use crate::flow::{Direction, EntryId};
 use crate::id::{EndpointId, InterfaceId, PortId};
 use crate::io::PacketBuf;
-use crate::wire::ethernet::{Link, MacAddr, ethertype};
+use crate::wire::ethernet::{self, Link, MacAddr, ethertype};
 use crate::wire::icmp::error::{self, IcmpError, Unreachable};
 use crate::wire::ip::IpVersion;
 use crate::wire::packet::{self, Packet};
@@ -59,6 +60,27 @@ impl<B: PacketBuf> Pipeline<B> {
             None => NextHop { interface: hop.interface, version, address: destination },
         };
         Some(Exit { interface, next, mac: self.neighbours.get(&next) })
+    }
+
+    /// What goes in front of a packet of the gateway's own to the end of a flow that sends in direction
+    /// `end`, and the port that it leaves by: on a wire that end's own header turned round, else the
+    /// route's. `None` if the way to that end is not known.
+    pub fn header_to(
+        &self,
+        forwarding: &Forwarding,
+        id: EntryId,
+        end: Direction,
+    ) -> Option<(PortId, LinkHeader)> {
+        let entry = self.flows.table.entry(id);
+        if let Some((port, header)) = self.flows.links.get(entry.link[end.index()]) {
+            let mut turned: LinkHeader = header.iter().copied().collect();
+            ethernet::swap_addresses(&mut turned);
+            return Some((port, turned));
+        }
+        let key = entry.key();
+        let version = if key.version() == 4 { IpVersion::V4 } else { IpVersion::V6 };
+        let exit = self.toward(forwarding, key.endpoint(), version, key.source(end).0)?;
+        Some((exit.interface.port, link_header(exit.interface, exit.mac?, version)))
     }
 
     /// Sends a packet out of a routed endpoint. `packet` begins with an IP header that was parsed and ends

@@ -166,14 +166,13 @@ impl<B: PacketBuf> Pipeline<B> {
         let target = self.flows.table.entry(id).target;
         let (mut told, mut short) = (0, false);
         for end in [Direction::LowToHigh, Direction::HighToLow] {
-            let entry = self.flows.table.entry(id);
-            let (Some(seq), link) = (entry.last_ack(end), entry.link[end.index()]) else { continue };
-            let Some((port, header)) = self.flows.links.get(link) else { continue };
+            let Some(seq) = self.flows.table.entry(id).last_ack(end) else { continue };
+            let Some((port, header)) = self.header_to(forwarding, id, end) else { continue };
             let Some(empty) = ports.get_mut(port.index()).and_then(Q::allocate) else {
                 short = true;
                 continue;
             };
-            if let Some(packet) = compose(empty, header, &key, end, Seq(seq)) {
+            if let Some(packet) = compose(empty, &header, &key, end, Seq(seq)) {
                 let fate = Fate::Told { gateway: gateway_id, target };
                 self.outbound.send(port, packet, fate, &self.counters);
                 self.record(ResetTrigger::Proactive, gateway_id, Some(target), &key, end);
@@ -189,17 +188,17 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
-/// Makes of an empty packet the frame that tells one end, whose own packets have this link header. `None`
-/// if that end must not be told, or there is no room.
+/// Makes of an empty packet the frame that tells one end, under this link header. `None` if that end must
+/// not be told, or there is no room.
 fn compose<B: PacketBuf>(mut packet: B, header: &[u8], key: &FlowKey, end: Direction, seq: Seq) -> Option<B> {
     let frame = packet.append(header.len() + V6_LEN)?;
     let (link, ip) = frame.split_at_mut_checked(header.len())?;
     link.copy_from_slice(header);
-    if ethernet::is_group_addressed(link) {
+    // It is turned round: what that end's packets were sent to is now where the frame comes from.
+    if link.get(6..).is_some_and(ethernet::is_group_addressed) {
         return None;
     }
     let len = write_unasked(ip, key, end, seq).ok()?;
-    ethernet::swap_addresses(frame);
     packet.truncate(header.len() + len);
     Some(packet)
 }

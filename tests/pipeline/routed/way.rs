@@ -5,6 +5,8 @@ use flowgate::datapath::forwarding::Condition;
 use flowgate::id::GatewayId;
 
 use super::*;
+use crate::failover::reset_for;
+use crate::proactive::proactive;
 
 fn version(segment: Segment, six: bool) -> Segment {
     if six { segment.over_ipv6() } else { segment }
@@ -182,23 +184,36 @@ fn a_reset_goes_back_to_its_sender_with_its_tags() {
         let target = bench.target_of(&out);
         bench.set_condition(target, Condition::Unhealthy);
         let segment = Segment { flags: ACK, ttl: 9, ..syn };
-        let reset = Segment { flags: RST, seq: segment.ack, ack: 0, ttl: 64, ..segment.clone().reversed() };
-        let mut ip = reset.ip();
-        // window 0 and no identification or flow label, so the checksums are others too.
-        let (transport, checksum_at) = if six { (40, 56) } else { (20, 36) };
-        ip[transport + 14..transport + 16].fill(0);
-        ip[checksum_at..checksum_at + 2].fill(0);
-        if !six {
-            ip[4..6].fill(0);
-            ip[10..12].fill(0);
-            let sum = checksum(&[&ip[..20]]);
-            ip[10..12].copy_from_slice(&sum.to_be_bytes());
-        }
-        let addresses = if six { ip[8..40].to_vec() } else { ip[12..20].to_vec() };
-        let sum = checksum(&[&addresses, &[0, 6, 0, 20], &ip[transport..]]);
-        ip[checksum_at..checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
+        let reset = &reset_for(&segment)[14..];
         let back = bench.one(LEFT, &from_client(&segment));
-        assert_eq!(back, (LEFT, framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &ip)));
+        assert_eq!(back, (LEFT, framed(CLIENT_MAC, LEFT_MAC, VLAN_100, reset)));
+        bench.assert_settled();
+    }
+}
+
+// R-10, O-4
+#[test]
+fn silent_ends_are_told_by_the_routes_to_them() {
+    for (six, server_known) in [(false, true), (true, true), (false, false)] {
+        let mut bench = router(1);
+        proactive(&mut bench);
+        bench.publish();
+        let syn = version(client(4000, SYN), six);
+        let (_, out) = bench.one(LEFT, &from_client(&syn));
+        let reply = Segment { flags: SYN | ACK, seq: 1999, ack: 1001, ..syn.clone().reversed() };
+        bench.one(RIGHT, &from_server(&reply));
+        let last = Segment { flags: ACK, seq: 1001, ack: 2000, ..syn };
+        bench.one(LEFT, &from_client(&last));
+        if !server_known {
+            tell(&mut bench, SERVERS, "203.0.113.253", None);
+        }
+        let target = bench.target_of(&out);
+        bench.set_condition(target, Condition::Unhealthy);
+        let to_client = framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &reset_for(&last)[14..]);
+        let to_server = framed(NEAR_ROUTER, RIGHT_MAC, NO_TAG, &reset_for(&reply)[14..]);
+        let mut expected = vec![(LEFT, to_client)];
+        expected.extend(server_known.then_some((RIGHT, to_server)));
+        assert_eq!(bench.take(), expected);
         bench.assert_settled();
     }
 }
