@@ -165,6 +165,11 @@ fn chain(count: usize) -> impl Iterator<Item = u16> {
 }
 
 impl<B> Fragments<B> {
+    /// How many packets wait.
+    pub fn held(&self) -> usize {
+        self.held.iter().filter(|held| held.packet.is_some()).count()
+    }
+
     /// A first fragment: its datagram is known from now on, by the newest first if there are several (an
     /// identification is used again). What waited for it is released, in the order in which it came.
     pub fn first(

@@ -218,9 +218,10 @@ impl<Q: PortQueue> Worker<Q> {
         &self.pipeline.flows
     }
 
-    /// Packets that wait for a next hop and are not settled yet (C-1), for tests.
-    pub fn waiting(&self) -> usize {
-        self.pipeline.waiting.len()
+    /// Packets that came in and are not settled yet, as they wait for a next hop or for the first fragment of
+    /// their datagram (C-1), for tests.
+    pub fn unsettled(&self) -> usize {
+        self.pipeline.waiting.unsettled() + self.pipeline.fragments.held()
     }
 
     /// The ports, for tests that put packets in and take them out.

@@ -16,7 +16,6 @@ mod model;
 mod network;
 mod pieces;
 mod proactive;
-mod proactive;
 mod routed;
 mod sizes;
 mod way;

@@ -126,3 +126,112 @@ fn what_is_larger_than_the_way_out_is_told_its_mtu() {
     assert_eq!(bench.drops(), []);
     bench.assert_settled();
 }
+
+/// The pieces of an IPv4 packet without options, of at most so many bytes each (RFC 791 3.2).
+fn pieces(ip: &[u8], most: usize) -> Vec<Vec<u8>> {
+    let step = (most - 20) / 8 * 8;
+    let payloads: Vec<&[u8]> = ip[20..].chunks(step).collect();
+    let header = |number: usize, payload: &[u8]| {
+        let more = if number + 1 < payloads.len() { 0x2000 } else { 0 };
+        let mut header = ip[..20].to_vec();
+        header[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
+        header[6..8].copy_from_slice(&(more | (number * step / 8) as u16).to_be_bytes());
+        header[10..12].fill(0);
+        let sum = checksum(&[&header]);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        header
+    };
+    payloads
+        .iter()
+        .enumerate()
+        .map(|(number, payload)| [&header(number, payload), *payload].concat())
+        .collect()
+}
+
+/// What the target returns is larger than the way out, and its sender allows that it is split.
+fn large_answer(bench: &mut Bench, payload: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+    for interface in &mut bench.network.interfaces {
+        interface.mtu = if interface.port == port_id(RIGHT) { 576 } else { 1500 };
+    }
+    bench.publish();
+    let segment = Segment { fragment: 0, ..client(4000, 0).udp() }.with_payload(&vec![5; payload]);
+    let (_, out) = bench.one(LEFT, &from_client(&segment));
+    (answer(&out, None), pieces(&lowered(&segment), 576))
+}
+
+// M-2, C-1
+#[test]
+fn what_may_be_split_for_the_way_out_is() {
+    let mut bench = router(1);
+    let (back, pieces) = large_answer(&mut bench, 1300);
+    assert_eq!(pieces.len(), 3);
+    let framed = |ip: &Vec<u8>| (RIGHT, framed(NEAR_ROUTER, RIGHT_MAC, NO_TAG, ip));
+    let expected: Vec<_> = pieces.iter().map(framed).collect();
+    assert_eq!(bench.put(UNDER, &back), expected);
+    assert_eq!(bench.outcome(Outcome::Delivered), 1, "one packet came in");
+    bench.assert_settled();
+
+    // A port that takes no more than two of three has not delivered the packet.
+    bench.workers[0].ports_mut()[RIGHT].room = Some(2);
+    assert_eq!(bench.put(UNDER, &back), expected[..2]);
+    assert_eq!(bench.drops(), [(DropReason::TransmitFull, 1)]);
+    bench.assert_settled();
+}
+
+// M-2, C-1
+#[test]
+fn pieces_wait_for_their_next_hop_and_are_one_packet_all_the_same() {
+    for known in [true, false] {
+        let mut bench = router(1);
+        tell(&mut bench, SERVERS, "203.0.113.253", None);
+        let (back, pieces) = large_answer(&mut bench, 1300);
+        assert!(bench.put(UNDER, &back).is_empty());
+        assert_eq!(asked(&mut bench).len(), 1);
+        tell(&mut bench, SERVERS, "203.0.113.253", known.then_some(NEAR_ROUTER));
+        let out = bench.take();
+        if known {
+            let framed = |ip: &Vec<u8>| (RIGHT, framed(NEAR_ROUTER, RIGHT_MAC, NO_TAG, ip));
+            assert_eq!(out, pieces.iter().map(framed).collect::<Vec<_>>());
+            assert_eq!(bench.drops(), []);
+        } else {
+            assert_eq!(out, [], "there is no error about a later fragment");
+            assert_eq!(bench.drops(), [(DropReason::NeighbourUnknown, 1)]);
+        }
+        bench.assert_settled();
+    }
+}
+
+// M-2, W-6
+#[test]
+fn what_does_not_fit_the_target_side_is_told_from_the_interfaces_own_address() {
+    let mut bench = router(1);
+    let large = client(4000, SYN).with_payload(&[7; 1600]);
+    let back = bench.one(LEFT, &from_client(&large));
+    let error = icmp_error("192.0.2.1", [3, 4], [2, 0], 1600 - 68, &large.ip());
+    assert_eq!(back, (LEFT, framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &error)));
+    // Pieces for the target have a lowered TTL each.
+    let split = Segment { fragment: 0, ..large };
+    let out = bench.put(LEFT, &from_client(&split));
+    let expected = pieces(&lowered(&split), 1600 - 68);
+    assert_eq!(out.iter().map(|(_, frame)| inner(frame).to_vec()).collect::<Vec<_>>(), expected);
+    bench.assert_settled();
+}
+
+// M-4, W-6
+#[test]
+fn fragments_cross_by_route_each_with_a_lowered_ttl() {
+    for workers in [1, 2, 4] {
+        let mut bench = router(workers);
+        let whole = Segment { fragment: 0, ..client(4000, 0).udp() }.with_payload(&[9; 900]);
+        let (sent, lower) = (pieces(&whole.ip(), 400), pieces(&lowered(&whole), 400));
+        for (number, (piece, expected)) in sent.iter().zip(&lower).enumerate() {
+            let at = number % usize::from(workers);
+            let out = bench.put_at(at, LEFT, &framed(LEFT_MAC, CLIENT_MAC, VLAN_100, piece));
+            assert_eq!(out.len(), 1, "{:?}", bench.drops());
+            assert_eq!(inner(&out[0].1), expected);
+            let back = bench.put_at(at, UNDER, &answer(&out[0].1, None));
+            assert_eq!(back, [(RIGHT, framed(NEAR_ROUTER, RIGHT_MAC, NO_TAG, expected))]);
+        }
+        bench.assert_settled();
+    }
+}

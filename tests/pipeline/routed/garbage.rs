@@ -142,7 +142,7 @@ proptest! {
             last = out.into_iter().filter(encapsulated).map(|(_, frame)| frame).next_back().or(last);
             let received: u64 = bench.counters.iter().map(|all| all.received.get()).sum();
             let settled: u64 = bench.counters.iter().map(|all| all.settled()).sum();
-            let waiting: usize = bench.workers.iter().map(|worker| worker.waiting()).sum();
+            let waiting: usize = bench.workers.iter().map(|worker| worker.unsettled()).sum();
             prop_assert_eq!(received, settled + waiting as u64, "drops: {:?}", bench.drops());
         }
         bench.pass(PATIENCE_MS);
