@@ -89,6 +89,21 @@ pub(super) fn health(group: &GroupHealth, look: &Look) -> String {
             Some([text(target.target.id), text(reason), text(&target.target_health.description)])
         })
         .collect();
+    // Those that no packet reaches, whatever their checks say.
+    let unresolved: Vec<_> = group
+        .target_health_descriptions
+        .iter()
+        .filter_map(|target| {
+            let neighbour = target.neighbour.as_ref().filter(|neighbour| neighbour.mac.is_none())?;
+            Some([text(target.target.id), optional(neighbour.next_hop), text(&neighbour.state)])
+        })
+        .collect();
+    if !unresolved.is_empty() {
+        shown.push_str(&format!(
+            "\n{}",
+            look.table(["UNRESOLVED TARGET", "NEXT HOP", "NEIGHBOUR"], unresolved)
+        ));
+    }
     if !reasons.is_empty() {
         shown.push_str(&format!("\n{}", look.table(["TARGET", "REASON", "DESCRIPTION"], reasons)));
     }

@@ -4,7 +4,7 @@
 
 use super::table::{Look, number, optional, span, text};
 use crate::control::socket::methods::node::{Clock, Endpoints, Ports, Workers};
-use crate::control::socket::views::{CounterSet, Counters, FlowPage};
+use crate::control::socket::views::{CounterSet, Counters, EndpointView, FlowPage};
 
 pub(super) fn flows(page: &FlowPage, look: &Look) -> String {
     let rows = page.flows.iter().map(|flow| {
@@ -75,7 +75,46 @@ pub(super) fn endpoints(result: &Endpoints, look: &Look) -> String {
         ]
     });
     let headings = ["ENDPOINT", "KIND", "PORTS", "LOAD BALANCER", "FLOWS", "ENDPOINT ID", "ATTACHMENT ID"];
-    look.table(headings, rows.collect())
+    let mut shown = look.table(headings, rows.collect());
+    for endpoint in result.endpoints.iter().filter(|endpoint| !endpoint.interfaces.is_empty()) {
+        shown.push_str(&routed(endpoint, look));
+    }
+    shown
+}
+
+/// A routed endpoint's interfaces, routes and neighbours.
+fn routed(endpoint: &EndpointView, look: &Look) -> String {
+    let interfaces = endpoint.interfaces.iter().map(|interface| {
+        let host = &interface.host_interface;
+        let up = if host.up { "up" } else { "down" };
+        [
+            text(&interface.interface_name),
+            text(interface.addresses.join(" ")),
+            text(&interface.mac),
+            number(interface.mtu),
+            text(format!("{} ({}, {up})", host.name, host.kind)),
+        ]
+    });
+    let interfaces =
+        look.table(["INTERFACE", "ADDRESSES", "MAC", "MTU", "HOST INTERFACE"], interfaces.collect());
+    let routes = endpoint
+        .routes
+        .iter()
+        .map(|route| [text(&route.prefix), text(&route.interface_name), optional(route.via.as_ref())]);
+    let routes = look.table(["ROUTE", "INTERFACE", "VIA"], routes.collect());
+    let neighbours = endpoint.interfaces.iter().flat_map(|interface| {
+        interface.neighbours.iter().map(|neighbour| {
+            [
+                text(neighbour.address),
+                text(&interface.interface_name),
+                optional(neighbour.mac.as_ref()),
+                text(&neighbour.state),
+            ]
+        })
+    });
+    let neighbours = look.table(["NEIGHBOUR", "INTERFACE", "MAC", "STATE"], neighbours.collect());
+    let name = &endpoint.endpoint_name;
+    format!("\nEndpoint {name}:\n{interfaces}\n{routes}\n{neighbours}")
 }
 
 pub(super) fn workers(result: &Workers, look: &Look) -> String {

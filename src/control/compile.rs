@@ -4,14 +4,18 @@
 //! The compiler keeps the choice tables between two compilations, as a changed target costs little in
 //! a table that is there and much in one that is built anew (F-4).
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::health::damping::Verdict;
 
 use super::health::{Duty, NodeScope, TargetKey};
+use super::host::HostCounters;
 use super::model::{self, IpAddressType, LoadBalancer, Name, Registration, State, Target};
+use super::neighbours::Hop;
+use super::node::{HostAddress, NodeRoute};
 use super::slots::{Slot, Slots};
 use crate::balance::Builder;
 use crate::datapath::counters::MAX_GATEWAYS;
@@ -19,8 +23,9 @@ use crate::datapath::forwarding::{
     self, Condition, Endpoint, EndpointKind, Forwarding, Gateway, Policy, PortRole, Underlay,
 };
 use crate::datapath::interfaces::Interface;
+use crate::datapath::routes::{self, Routes};
 use crate::flow::{HashSeed, Timers, Tuple};
-use crate::id::GatewayId;
+use crate::id::{GatewayId, InterfaceId};
 use crate::wire::ethernet::MacAddr;
 use crate::wire::geneve::outer::OuterTemplate;
 
@@ -33,16 +38,31 @@ pub struct NodeFacts {
     pub ports: Vec<PortRole>,
     /// By [`EndpointId`](crate::id::EndpointId).
     pub endpoints: Vec<EndpointFacts>,
-    /// By [`InterfaceId`](crate::id::InterfaceId).
-    pub interfaces: Vec<Interface>,
+    /// By [`InterfaceId`].
+    pub interfaces: Vec<InterfaceFacts>,
     /// The target side.
     pub underlay: Underlay,
     /// The link-layer address of the target side's port.
     pub underlay_mac: MacAddr,
     /// The target side's prefix and router.
     pub routes: super::node::Underlay,
-    /// Known link-layer addresses.
-    pub neighbours: HashMap<Ipv4Addr, MacAddr>,
+}
+
+/// An interface of the node.
+#[derive(Clone, Debug)]
+pub struct InterfaceFacts {
+    /// What people call it.
+    pub name: String,
+    /// The name of its port.
+    pub port_name: Name,
+    /// What workers must know of it; its `locals` are kept by [`Compiler::set_locals`].
+    pub forwarding: Interface,
+    /// Our addresses on it by the node's configuration.
+    pub addresses: Vec<HostAddress>,
+    /// The kernel's name for its side.
+    pub host_interface: String,
+    /// What passed between it and the host; `None` where the kernel sees the port by itself.
+    pub host: Option<Arc<HostCounters>>,
 }
 
 /// An endpoint of the node.
@@ -56,10 +76,10 @@ pub struct EndpointFacts {
     pub attachment_id: u64,
     /// The load balancer behind it.
     pub load_balancer: Name,
-    /// The names of its two ports.
+    /// The names of its ports.
     pub port_names: Vec<Name>,
-    /// How packets leave it.
-    pub kind: EndpointKind,
+    /// Its routes, if it is `routed`; a `wire` has none.
+    pub routes: Option<Vec<NodeRoute>>,
 }
 
 /// Makes forwarding states.
@@ -69,17 +89,57 @@ pub struct Compiler {
     builders: BTreeMap<Name, Builder>,
     /// Load balancers by [`GatewayId`]: a load balancer keeps its number.
     gateways: Vec<Name>,
+    /// How packets leave each endpoint.
+    kinds: Vec<EndpointKind>,
+    /// The routers of all routes.
+    routers: HashSet<Hop>,
 }
 
 impl Compiler {
     /// A compiler for a node. `choice_seed` is the same on every node of a site (F-4).
     pub fn new(node: NodeFacts, choice_seed: HashSeed) -> Compiler {
-        Compiler { node, choice_seed, builders: BTreeMap::new(), gateways: Vec::new() }
+        let kinds = node.endpoints.iter().map(EndpointFacts::kind).collect();
+        let routes = node.endpoints.iter().filter_map(|endpoint| endpoint.routes.as_ref()).flatten();
+        let routers = routes
+            .filter_map(|route| Some(Hop { interface: interface_id(route.interface), address: route.via? }));
+        let routers = routers.collect();
+        Compiler { node, choice_seed, builders: BTreeMap::new(), gateways: Vec::new(), kinds, routers }
     }
 
     /// The node's facts.
     pub fn node(&self) -> &NodeFacts {
         &self.node
+    }
+
+    /// The kernel's addresses on an interface are these, beside those configured. True if that is news.
+    pub fn set_locals(&mut self, interface: InterfaceId, kernel: &[IpAddr]) -> bool {
+        let Some(facts) = self.node.interfaces.get_mut(interface.index()) else { return false };
+        let configured = facts.addresses.iter().map(|own| own.address);
+        let mut all: Vec<IpAddr> = configured.collect();
+        all.extend(kernel);
+        let mut seen = HashSet::new();
+        // The configured ones first: the gateway speaks with the first that it may use.
+        all.retain(|address| seen.insert(*address));
+        let locals = all.into_iter().collect();
+        if facts.forwarding.locals == locals {
+            return false;
+        }
+        facts.forwarding.locals = locals;
+        true
+    }
+
+    /// Whom a packet to a target is handed to; `None` if there is no way to it.
+    pub fn next_hop(&self, target: Ipv4Addr) -> Option<Hop> {
+        let address = self.node.routes.next_hop(target)?.into();
+        Some(Hop { interface: self.node.underlay.interface, address })
+    }
+
+    /// The neighbours that are needed all the time: the targets' next hops, and the routers of routes.
+    pub fn next_hops(&self, state: &State, slots: &Slots) -> HashSet<Hop> {
+        let registered = state.target_groups().flat_map(|group| group.targets.keys().copied());
+        let held = slots.iter().map(|(key, _)| key.address);
+        let hops = registered.chain(held).filter_map(|target| self.next_hop(target));
+        hops.chain(self.routers.iter().copied()).collect()
     }
 
     /// How many numbers were given to load balancers.
@@ -98,13 +158,14 @@ impl Compiler {
         u16::try_from(place).ok().map(GatewayId)
     }
 
-    /// The forwarding state for these objects and verdicts. Targets get their slots here; a target
-    /// for which there is none is left out.
+    /// The forwarding state for these objects, verdicts and link-layer addresses. Targets get their slots
+    /// here; a target for which there is none is left out.
     pub fn compile(
         &mut self,
         state: &State,
         slots: &mut Slots,
         verdict: impl Fn(&TargetKey) -> Verdict,
+        mac: impl Fn(&Hop) -> Option<MacAddr>,
     ) -> Forwarding {
         for balancer in state.load_balancers() {
             if !self.gateways.contains(&balancer.name) && self.gateways.len() < MAX_GATEWAYS {
@@ -133,15 +194,21 @@ impl Compiler {
             let gateway = group
                 .and_then(|group| state.load_balancer_using(&group.name))
                 .and_then(|balancer| self.gateway_id(&balancer.name));
-            targets[slot.id.index()] = Some(self.target(key, slot, gateway));
+            targets[slot.id.index()] = Some(self.target(key, slot, gateway, &mac));
             conditions[slot.id.index()] = condition(target, || verdict(key));
         }
 
         Forwarding {
             configuration: state.generation(),
             ports: self.node.ports.as_slice().into(),
-            interfaces: self.node.interfaces.as_slice().into(),
-            endpoints: self.node.endpoints.iter().map(|endpoint| self.endpoint(state, endpoint)).collect(),
+            interfaces: self.node.interfaces.iter().map(|facts| facts.forwarding.clone()).collect(),
+            endpoints: self
+                .node
+                .endpoints
+                .iter()
+                .zip(&self.kinds)
+                .map(|(endpoint, kind)| self.endpoint(state, endpoint, kind))
+                .collect(),
             gateways,
             targets: targets.into(),
             conditions: conditions.into(),
@@ -149,17 +216,12 @@ impl Compiler {
         }
     }
 
-    fn endpoint(&self, state: &State, endpoint: &EndpointFacts) -> Endpoint {
+    fn endpoint(&self, state: &State, endpoint: &EndpointFacts, kind: &EndpointKind) -> Endpoint {
         let gateway = state
             .load_balancer(endpoint.load_balancer.as_str())
             .ok()
             .and_then(|balancer| self.gateway_id(&balancer.name));
-        Endpoint {
-            id: endpoint.id,
-            attachment_id: endpoint.attachment_id,
-            gateway,
-            kind: endpoint.kind.clone(),
-        }
+        Endpoint { id: endpoint.id, attachment_id: endpoint.attachment_id, gateway, kind: kind.clone() }
     }
 
     fn gateway(&mut self, state: &State, balancer: &LoadBalancer, slots: &Slots) -> Gateway {
@@ -204,9 +266,14 @@ impl Compiler {
         }
     }
 
-    fn target(&self, key: &TargetKey, slot: Slot, gateway: Option<GatewayId>) -> forwarding::Target {
-        let next_hop = self.node.routes.next_hop(key.address);
-        let mac = next_hop.and_then(|hop| self.node.neighbours.get(&hop)).copied();
+    fn target(
+        &self,
+        key: &TargetKey,
+        slot: Slot,
+        gateway: Option<GatewayId>,
+        mac: &impl Fn(&Hop) -> Option<MacAddr>,
+    ) -> forwarding::Target {
+        let mac = self.next_hop(key.address).and_then(|hop| mac(&hop));
         let underlay = Ipv4Addr::from_bits(self.node.underlay.address);
         forwarding::Target {
             generation: slot.generation,
@@ -215,6 +282,23 @@ impl Compiler {
             template: mac.map(|mac| OuterTemplate::new(self.node.underlay_mac, mac, underlay, key.address)),
         }
     }
+}
+
+impl EndpointFacts {
+    /// How packets leave it.
+    fn kind(&self) -> EndpointKind {
+        let Some(routes) = &self.routes else { return EndpointKind::Wire };
+        EndpointKind::Routed(Routes::new(routes.iter().map(|route| routes::Route {
+            prefix: route.prefix.network,
+            length: route.prefix.length,
+            hop: routes::Hop { interface: interface_id(route.interface), via: route.via },
+        })))
+    }
+}
+
+/// The id of an interface by its position; the node's configuration has fewer than there are ids.
+fn interface_id(position: usize) -> InterfaceId {
+    InterfaceId(u16::try_from(position).unwrap_or(u16::MAX))
 }
 
 /// The condition of a target that holds a slot: as it is registered, and as its checks say.

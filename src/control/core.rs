@@ -3,10 +3,13 @@
 //!
 //! Every accepted change takes the same way: the next state is computed (`model`), stored (`store`),
 //! and only then taken over: drains, health checks, forwarding state. A change of a target's health
-//! takes the short way: one small message to each worker, at once (H-7). The socket reaches all this
+//! takes the short way: one small message to each worker, at once (H-7). What the kernel says of neighbours
+//! and addresses comes in by `core/network.rs`. The socket reaches all this
 //! as a [`Service`](super::socket::Service), in `core/service.rs`.
 
+mod endpoints;
 mod inband;
+mod network;
 mod resets;
 mod scan;
 mod service;
@@ -27,12 +30,16 @@ use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
 use super::model::{Change, Outcome, Registration, State, TargetChange};
+use super::neighbours::Hop;
+use super::netlink::News;
 use super::slots::Slots;
 use super::socket::{Applied, ChangeError};
 use super::store::Store;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
 use inband::InBand;
+use network::Network;
+pub use network::NetworkParts;
 use resets::Resets;
 use scan::Scan;
 
@@ -60,6 +67,8 @@ pub struct CoreParts {
     pub health: HealthEngine,
     /// The workers.
     pub workers: Workers,
+    /// Neighbours, and the way to ask for them.
+    pub network: NetworkParts,
     /// The ports.
     pub ports: PortViews,
 }
@@ -83,6 +92,7 @@ struct Inner {
     health: HealthEngine,
     drains: DrainClocks<TargetKey>,
     workers: Workers,
+    network: Network,
     resets: Resets,
     inband: InBand,
     scan: Option<Scan>,
@@ -104,6 +114,7 @@ impl Core {
                 health: parts.health,
                 drains: DrainClocks::default(),
                 workers: parts.workers,
+                network: Network::new(parts.network),
                 resets: Resets::default(),
                 inband: InBand::default(),
                 scan: None,
@@ -119,7 +130,11 @@ impl Core {
     }
 
     /// Runs until the future is dropped.
-    pub async fn run(&self, mut health_events: mpsc::UnboundedReceiver<HealthEvent>) {
+    pub async fn run(
+        &self,
+        mut health_events: mpsc::UnboundedReceiver<HealthEvent>,
+        mut kernel: mpsc::UnboundedReceiver<News>,
+    ) {
         let mut poll = interval(POLL);
         let mut sweep = interval(SWEEP);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,10 +143,12 @@ impl Core {
             tokio::select! {
                 biased;
                 Some(event) = health_events.recv() => self.health_changed(event),
+                Some(news) = kernel.recv() => self.inner.borrow_mut().hear_kernel(news),
                 _ = poll.tick() => {
                     self.hear_workers();
                     self.watch_inband(Instant::now());
                     self.end_drains();
+                    self.inner.borrow_mut().follow_network();
                 }
                 _ = sweep.tick() => self.sweep(),
             }
@@ -181,7 +198,7 @@ impl Core {
     /// Takes what the workers sent.
     fn hear_workers(&self) {
         let mut inner = self.inner.borrow_mut();
-        let Inner { workers, resets, scan, .. } = &mut *inner;
+        let Inner { workers, network, resets, scan, .. } = &mut *inner;
         workers.poll(|message| match message {
             FromWorker::Reset(record) => resets.note(record),
             FromWorker::Flow(record) => {
@@ -194,8 +211,8 @@ impl Core {
                     scan.worker_done(matching);
                 }
             }
+            FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
             // `Workers::poll` keeps these to itself.
-            FromWorker::Resolve { .. } => {}
             FromWorker::Retired(_) | FromWorker::ConditionApplied { .. } => {}
         });
         for event in inner.sampled_resets() {
@@ -282,11 +299,15 @@ impl Inner {
 
     /// Compiles the forwarding state and gives it to the workers.
     fn publish(&mut self) {
-        let health = &self.health;
+        self.network.name(self.compiler.next_hops(&self.state, &self.slots));
+        self.carry_out();
+        let (health, network) = (&self.health, &self.network);
         let verdict = |key: &TargetKey| health.verdict(key).unwrap_or(Verdict::Initial);
-        let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict);
+        let mac = |hop: &Hop| network.mac(hop);
+        let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict, mac);
         self.workers.publish(forwarding);
         self.follow_inband();
+        self.network.published();
     }
 
     /// Tells the workers a target's condition.

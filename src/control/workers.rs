@@ -11,7 +11,9 @@ use crate::datapath::forwarding::{Condition, Forwarding};
 use crate::datapath::messages::{FlowFilter, FromWorker, ToWorker};
 use crate::id::{TargetId, WorkerId};
 use crate::io::clock::Clock;
+use crate::wire::ethernet::MacAddr;
 
+use super::neighbours::Hop;
 use super::slots::Slot;
 
 /// Messages that fit into the ring to a worker. What does not waits here, in order.
@@ -143,6 +145,13 @@ impl Workers {
                 condition,
                 sequence: self.sequence,
             });
+        }
+    }
+
+    /// Tells every worker a neighbour's link-layer address, or that it has none.
+    pub fn set_neighbour(&mut self, hop: &Hop, mac: Option<MacAddr>) {
+        for link in &mut self.links {
+            link.send(ToWorker::Neighbour { interface: hop.interface, address: hop.address, mac });
         }
     }
 

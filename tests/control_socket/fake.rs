@@ -5,8 +5,9 @@ use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, State, TargetGroup};
 use flowgate::control::socket::views::{
-    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, InBandView,
-    PortView, Protocol, WorkerView,
+    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
+    HostInterfaceView, InBandView, InterfaceView, NeighbourView, NextHopView, PortView, Protocol, RouteView,
+    WorkerView,
 };
 use flowgate::control::socket::{
     Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
@@ -127,6 +128,11 @@ impl Service for Fake {
                 description: reason.map(|reason| reason.sentence().to_owned()).unwrap_or_default(),
                 since: Timestamp::from_unix_ms(NOW - 60_000),
                 flows: 125,
+                neighbour: NextHopView {
+                    next_hop: Some(*address),
+                    mac: Some("02:00:00:00:00:11".to_owned()),
+                    state: "reachable".to_owned(),
+                },
                 would_die: 100,
                 in_band: Some(InBandView {
                     packets_to_target: 5000,
@@ -183,15 +189,20 @@ impl Service for Fake {
     }
 
     fn endpoints(&self) -> Vec<EndpointView> {
-        vec![EndpointView {
-            endpoint_name: "lan".to_owned(),
-            kind: "wire".to_owned(),
-            endpoint_id: "0000000000000001".to_owned(),
-            attachment_id: "0000000000000002".to_owned(),
-            ports: vec!["left".to_owned(), "right".to_owned()],
-            load_balancer: Some("gw".to_owned()),
-            flows: 250,
-        }]
+        vec![
+            EndpointView {
+                endpoint_name: "lan".to_owned(),
+                kind: "wire".to_owned(),
+                endpoint_id: "0000000000000001".to_owned(),
+                attachment_id: "0000000000000002".to_owned(),
+                ports: vec!["left".to_owned(), "right".to_owned()],
+                interfaces: vec![],
+                routes: vec![],
+                load_balancer: Some("gw".to_owned()),
+                flows: 250,
+            },
+            routed_endpoint(),
+        ]
     }
 
     fn workers(&self) -> Vec<WorkerView> {
@@ -226,6 +237,51 @@ impl Service for Fake {
 
     fn advance_clock(&self, milliseconds: u32) {
         self.now.set(self.now.get() + i64::from(milliseconds));
+    }
+}
+
+/// An endpoint that routes.
+fn routed_endpoint() -> EndpointView {
+    let neighbour = |address: &str, mac: Option<&str>, state: &str| NeighbourView {
+        address: address.parse().unwrap(),
+        mac: mac.map(str::to_owned),
+        state: state.to_owned(),
+    };
+    let route = |prefix: &str, via: Option<&str>| RouteView {
+        prefix: prefix.to_owned(),
+        via: via.map(|via| via.parse().unwrap()),
+        interface_name: "wan.100".to_owned(),
+    };
+    EndpointView {
+        endpoint_name: "offices".to_owned(),
+        kind: "routed".to_owned(),
+        endpoint_id: "0x00000000000000a2".to_owned(),
+        attachment_id: "0x0000000000000000".to_owned(),
+        ports: vec!["wan".to_owned()],
+        interfaces: vec![InterfaceView {
+            interface_name: "wan.100".to_owned(),
+            port_name: "wan".to_owned(),
+            vlans: vec![100],
+            addresses: vec!["10.1.0.1/24".to_owned()],
+            mac: "02:00:00:00:00:03".to_owned(),
+            mtu: 1500,
+            host_interface: HostInterfaceView {
+                name: "fg-wan.100".to_owned(),
+                kind: "tap".to_owned(),
+                up: true,
+                to_host: 12,
+                from_host: 11,
+                lost: 0,
+            },
+            neighbour_count: 2,
+            neighbours: vec![
+                neighbour("10.1.0.9", None, "failed"),
+                neighbour("10.1.0.254", Some("02:00:00:00:00:fe"), "reachable"),
+            ],
+        }],
+        routes: vec![route("10.1.0.0/24", None), route("0.0.0.0/0", Some("10.1.0.254"))],
+        load_balancer: Some("gw".to_owned()),
+        flows: 0,
     }
 }
 

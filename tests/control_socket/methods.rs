@@ -243,7 +243,7 @@ fn what_is_not_there_is_told_by_its_kind_with_what_there_is() {
     );
     assert_eq!(
         refusal("describe-flows", json!({"Endpoint": "wan"})),
-        json!({"kind": "EndpointNotFound", "path": "Endpoint", "hint": "the endpoints are lan"})
+        json!({"kind": "EndpointNotFound", "path": "Endpoint", "hint": "the endpoints are lan, offices"})
     );
 }
 

@@ -12,4 +12,5 @@ mod inband;
 mod lab;
 mod laboratory;
 mod reset;
+mod routed;
 mod wire;

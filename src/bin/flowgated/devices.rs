@@ -2,10 +2,12 @@
 
 use std::io;
 
+use flowgate::control::host::HOST_RING;
 use flowgate::control::node::{self, HugePages, NodeConfig};
 use flowgate::control::socket::views::PortView;
 use flowgate::datapath::fragments::HELD;
 use flowgate::datapath::outbound::{HANDOFF_RING, SPILL};
+use flowgate::datapath::waiting;
 use flowgate::id::QueueId;
 use flowgate::io::BURST;
 use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Port, PortConfig, Queue};
@@ -13,6 +15,7 @@ use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::hugepages;
 
 use super::Refusal;
+use super::host::{HOST_PACKETS, may_need_taps};
 
 /// Bytes before a frame in its buffer: room for the headers that are put in front.
 const HEADROOM: u16 = 128;
@@ -32,6 +35,8 @@ pub struct Devices {
     pub ports: Vec<Port>,
     /// Their names.
     names: Vec<String>,
+    /// What the frames of the host's network stack are put into; `None` if it sees every port by itself.
+    pub host_pool: Option<Mempool>,
     pub eal: Eal,
 }
 
@@ -70,6 +75,20 @@ impl Devices {
                 },
             )?);
         }
+        let host_pool = if may_need_taps(config) {
+            Some(Mempool::new(
+                &eal,
+                &MempoolConfig {
+                    name: "flowgate-host".to_owned(),
+                    count: HOST_PACKETS,
+                    data_room,
+                    cache: POOL_CACHE,
+                    socket: None,
+                },
+            )?)
+        } else {
+            None
+        };
         let mut ports = Vec::new();
         for port in &config.ports {
             let opened = Port::open(
@@ -90,7 +109,7 @@ impl Devices {
             ports.push(opened);
         }
         let names = config.ports.iter().map(|port| port.name.to_string()).collect();
-        Ok(Devices { ports, names, eal })
+        Ok(Devices { ports, names, host_pool, eal })
     }
 
     /// A worker's queue of every port.
@@ -141,13 +160,14 @@ fn data_room(port: &node::Port) -> u16 {
 }
 
 /// Packets in each worker's pool: all its descriptors full both ways, a burst of each port in hand, what
-/// that may be split into, fragments that wait for their first, what it has given to other workers, and the
-/// cache.
+/// that may be split into, fragments that wait for their first, what waits for neighbours, what it has given
+/// to other workers and to the host, and the cache.
 fn pool_size(config: &NodeConfig) -> u32 {
     let descriptors: u32 =
         config.ports.iter().map(|port| u32::from(port.rx_descriptors) + u32::from(port.tx_descriptors)).sum();
     let other_workers = config.workers.cores.len().saturating_sub(1);
-    let in_hand = 2 * BURST * config.ports.len() + SPILL + HELD + other_workers * HANDOFF_RING;
+    let waiting = SPILL + HELD + waiting::PACKETS + other_workers * HANDOFF_RING + HOST_RING;
+    let in_hand = 2 * BURST * config.ports.len() + waiting;
     let packets =
         descriptors.saturating_add(u32::try_from(in_hand).unwrap_or(u32::MAX)).saturating_add(2 * POOL_CACHE);
     // One less than a power of two is what DPDK's rings waste least with.
@@ -158,7 +178,8 @@ fn memory_mb(config: &NodeConfig, packets: u32, data_room: u16) -> u32 {
     /// What a packet takes besides its data: its mbuf and the pool's own header.
     const PACKET_OVERHEAD: u64 = 256;
     let workers = config.workers.cores.len() as u64;
-    let bytes = workers * u64::from(packets) * (u64::from(data_room) + PACKET_OVERHEAD);
+    let of_host = if may_need_taps(config) { u64::from(HOST_PACKETS) } else { 0 };
+    let bytes = (workers * u64::from(packets) + of_host) * (u64::from(data_room) + PACKET_OVERHEAD);
     u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX) + EAL_MEMORY_MB
 }
 

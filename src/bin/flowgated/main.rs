@@ -2,7 +2,9 @@
 //! nothing behind, and runs until it is told to stop.
 
 mod devices;
+mod facts;
 mod guard;
+mod host;
 mod start;
 
 use std::path::PathBuf;
@@ -23,7 +25,8 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Only say whether the configuration, and the objects that the daemon would start with, are sound.
+    /// Only say whether the configuration, and the objects that the daemon would start with, are sound, and what
+    /// the kernel has to do with the interfaces.
     #[arg(long)]
     check: bool,
 
@@ -55,6 +58,7 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
     if arguments.check {
         let state = store::read_state(&config.state_directory, config.objects.as_deref())?;
         config.agrees_with(&state)?;
+        let (_, findings) = guard::survey(&config)?;
         println!(
             "{} is sound: {} ports, {} endpoints, {} workers, {} load balancers, {} target groups",
             arguments.config.display(),
@@ -64,6 +68,9 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
             state.load_balancers().count(),
             state.target_groups().count(),
         );
+        for finding in findings {
+            println!("{}: {}", if finding.is_fault { "warning" } else { "note" }, finding.text);
+        }
         return Ok(());
     }
     log_to_stderr(&config);

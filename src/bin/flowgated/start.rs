@@ -4,41 +4,44 @@
 //! lock of the state directory, the socket, the kernel's UDP port, DPDK, memory. Only then is anything
 //! stored.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use flowgate::control::compile::{Compiler, EndpointFacts, NodeFacts};
-use flowgate::control::core::{Core, CoreParts};
+use flowgate::control::compile::Compiler;
+use flowgate::control::core::{Core, CoreParts, NetworkParts};
+use flowgate::control::health::HealthEngine;
 use flowgate::control::health::check::SocketChecker;
-use flowgate::control::health::{HealthEngine, NodeScope};
-
+use flowgate::control::host::HostMover;
+use flowgate::control::neighbours::Neighbours;
+use flowgate::control::netlink::watch;
 use flowgate::control::node::{HugePages, NodeConfig};
 use flowgate::control::socket::{ControlListener, Limits, methods, serve};
 use flowgate::control::store::Store;
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
 use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::forwarding::{EndpointKind, PortRole, Underlay};
 use flowgate::datapath::host::HostPort;
-use flowgate::datapath::interfaces::{Interface, VlanTags};
 use flowgate::datapath::outbound::Handoff;
-use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
 use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig};
-use flowgate::id::{EndpointId, InterfaceId, PortId, WorkerId};
+use flowgate::id::WorkerId;
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
-use flowgate::io::dpdk::{Port, Queue, WorkerThread};
-use flowgate::wire::ethernet::MacAddr;
+use flowgate::io::dpdk::{Mbuf, Queue, WorkerThread};
+use flowgate::io::tap::Tap;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
 use super::Refusal;
 use super::devices::{self, Devices};
-use super::guard::Guard;
+use super::facts::{node_facts, static_neighbours};
+use super::guard::{Finding, Guard, survey};
+use super::host::Host;
+
+/// Questions to the kernel that wait at most; one that finds no room is asked again later.
+const QUESTIONS: usize = 4096;
 
 /// Runs the daemon until it is told to stop.
 pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
@@ -48,27 +51,43 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = ControlListener::bind(&config.socket.path, config.socket.group.as_deref())?;
-    let _guard = Guard::new(config.underlay.address.address)?;
+    let (kernel_links, findings) = survey(config)?;
+    for Finding { is_fault, text } in findings {
+        if is_fault {
+            tracing::warn!("{text}");
+        } else {
+            tracing::info!("{text}");
+        }
+    }
+    let _guard = Guard::new(config, &kernel_links)?;
 
     let devices = Rc::new(Devices::start(config)?);
+    let Host { interfaces, mover, ports: host_ports, watched } = Host::start(config, &devices)?;
     let clock = Clock::start();
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
-    let facts = node_facts(config, &devices);
-    let (links, workers) = build_workers(config, &devices, &seed)?;
+    let facts = node_facts(config, &devices, interfaces);
+    let (links, workers) = build_workers(config, &devices, &seed, host_ports)?;
     store.save(&state)?;
 
     let stop = Arc::new(AtomicBool::new(false));
-    let threads = Threads::start(config, &devices, &clock, workers, &stop)?;
+    let mut threads = Threads::start(config, &devices, &clock, workers, &stop)?;
     affinity::confine_to(&devices::control_cores(config)?)?;
+    if let Some(mover) = mover {
+        threads.start_host(&devices, mover)?;
+    }
     let ran = runtime.block_on(tokio::task::LocalSet::new().run_until(async {
         let (health, health_events) = HealthEngine::new(SocketChecker::default());
         let views = Rc::clone(&devices);
+        let (questions, asked) = mpsc::channel(QUESTIONS);
+        let (tell, news) = mpsc::unbounded_channel();
+        tokio::task::spawn_local(watch(watched, asked, tell));
         let core = Core::start(CoreParts {
             state,
             store,
             compiler: Compiler::new(facts, seed),
             health,
             workers: Workers::new(links, clock),
+            network: NetworkParts { neighbours: Neighbours::new(static_neighbours(config)), questions },
             ports: Box::new(move || views.views()),
         });
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
@@ -77,7 +96,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
         tracing::info!(socket = %config.socket.path.display(), "flowgated is ready");
         tokio::select! {
             served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
-            () = core.run(health_events) => {}
+            () = core.run(health_events, news) => {}
             _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
             _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
         }
@@ -97,97 +116,20 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// What the compiler must know of the node.
-fn node_facts(config: &NodeConfig, devices: &Devices) -> NodeFacts {
-    let place = |name: &flowgate::control::model::Name| {
-        let place = config.ports.iter().position(|port| port.name == *name);
-        place.and_then(|place| u16::try_from(place).ok()).map(PortId)
-    };
-    let mut roles = vec![PortRole::Unused; config.ports.len()];
-    for (endpoint, id) in config.endpoints.iter().zip((0..).map(EndpointId)) {
-        if let [a, b] = endpoint.ports.as_slice()
-            && let (Some(a), Some(b)) = (place(a), place(b))
-        {
-            roles[a.index()] = PortRole::Wire { endpoint: id, peer: b };
-            roles[b.index()] = PortRole::Wire { endpoint: id, peer: a };
-        }
-    }
-    let underlay_port = place(&config.underlay.port).unwrap_or_default();
-    roles[underlay_port.index()] = PortRole::Underlay;
-    let port = &devices.ports[underlay_port.index()];
-    let of_underlay = config.neighbours.iter().filter(|neighbour| neighbour.interface.is_none());
-    let neighbours: HashMap<Ipv4Addr, MacAddr> = of_underlay
-        .filter_map(|neighbour| match neighbour.address {
-            IpAddr::V4(address) => Some((address, MacAddr(neighbour.mac.0))),
-            IpAddr::V6(_) => None,
-        })
-        .collect();
-    NodeFacts {
-        scope: NodeScope {
-            zone: config.zone.clone(),
-            own_addresses: [config.underlay.address.address].into(),
-        },
-        ports: roles,
-        endpoints: config
-            .endpoints
-            .iter()
-            .map(|endpoint| EndpointFacts {
-                name: endpoint.name.clone(),
-                id: endpoint.id.0,
-                attachment_id: endpoint.attachment_id.0,
-                load_balancer: endpoint.load_balancer.clone(),
-                port_names: endpoint.ports.clone(),
-                kind: EndpointKind::Wire,
-            })
-            .collect(),
-        underlay: Underlay {
-            port: underlay_port,
-            address: config.underlay.address.address.to_bits(),
-            mtu: port.mtu(),
-            udp_checksum: config.underlay.udp_checksum,
-            interface: InterfaceId(0),
-            steering: steering(config, port).map(Arc::new),
-        },
-        interfaces: vec![Interface {
-            port: underlay_port,
-            tags: VlanTags::UNTAGGED,
-            mac: MacAddr(port.mac()),
-            mtu: port.mtu(),
-            endpoint: None,
-            host_shares: devices::host_shares(port.driver()),
-            locals: [IpAddr::V4(config.underlay.address.address)].into_iter().collect(),
-        }],
-        underlay_mac: MacAddr(port.mac()),
-        routes: config.underlay.clone(),
-        neighbours,
-    }
-}
-
-/// Which source ports bring answers to which worker, where the target side's port spreads packets in a way
-/// that can be foretold (W-3).
-fn steering(config: &NodeConfig, port: &Port) -> Option<Steering> {
-    let workers = u8::try_from(config.workers.cores.len()).ok()?;
-    let foretold = port.rss().filter(|rss| rss.ports && !rss.key.is_empty());
-    let steering = foretold.and_then(|rss| Steering::new(&rss.table, workers));
-    if workers > 1 {
-        tracing::info!(steered = steering.is_some(), "answers arrive at the worker that owns their flow");
-    }
-    steering
-}
-
 /// The workers, not yet running, and the control core's ends of their rings.
 fn build_workers(
     config: &NodeConfig,
     devices: &Devices,
     seed: &HashSeed,
+    hosts: Vec<HostPort<Mbuf>>,
 ) -> Result<(Vec<WorkerLink>, Vec<Worker<Queue>>), Refusal> {
     let count = u8::try_from(config.workers.cores.len())?;
     let pages = if config.eal.hugepages == HugePages::Never { Pages::Small } else { Pages::Huge };
     // The tables' own hash need not be the same on other nodes, nor known to anybody.
     let (table_seed, link_seed) = (HashSeed::from_os()?, HashSeed::from_os()?);
     let (mut links, mut workers) = (Vec::new(), Vec::new());
-    let ends = (0..count).map(WorkerId).zip(Handoff::mesh(count)).zip(&config.workers.cores);
-    for ((id, handoff), core) in ends {
+    let ends = (0..count).map(WorkerId).zip(Handoff::mesh(count)).zip(hosts).zip(&config.workers.cores);
+    for (((id, handoff), host), core) in ends {
         let table = Table::new(TableConfig {
             capacity: config.workers.flow_capacity(),
             worker: id,
@@ -215,7 +157,7 @@ fn build_workers(
             choice_seed: seed.clone(),
             link_seed: link_seed.clone(),
             handoff,
-            host: HostPort::none(),
+            host,
             inbox,
             events,
             counters,
@@ -283,6 +225,23 @@ impl Threads {
             }
         }
         Ok(threads)
+    }
+
+    /// Starts the mover of the host's frames, on the cores of the calling thread.
+    fn start_host(&mut self, devices: &Devices, mut mover: HostMover<Mbuf, Tap>) -> Result<(), Refusal> {
+        let (eal, stop) = (devices.eal.clone(), Arc::clone(&self.stop));
+        let run = move || {
+            // Packets are made and freed by it, which DPDK does faster for threads that it knows.
+            let registered = WorkerThread::register(&eal);
+            if let Err(error) = &registered {
+                tracing::warn!(%error, "the host's thread is not known to DPDK");
+            }
+            mover.run(&stop);
+            drop(mover);
+            drop(registered);
+        };
+        self.handles.push(std::thread::Builder::new().name("host".to_owned()).spawn(run)?);
+        Ok(())
     }
 
     /// Stops the workers and waits for them.

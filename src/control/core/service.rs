@@ -141,6 +141,7 @@ impl Inner {
                     reason,
                     description,
                     since: view.since.wall.into(),
+                    neighbour: self.next_hop_view(*address),
                     flows,
                     would_die: self.would_die(group, &key),
                     in_band: self.inband_view(&key),
@@ -160,6 +161,7 @@ impl Inner {
                     reason: Some(reason.code),
                     description: reason.description,
                     since: Timestamp::now(),
+                    neighbour: self.next_hop_view(key.address),
                     flows,
                     would_die: self.would_die(group, key),
                     in_band: self.inband_view(key),
@@ -365,26 +367,6 @@ impl Inner {
             }
         }
         counters
-    }
-
-    fn endpoint_views(&self) -> Vec<EndpointView> {
-        let node = self.compiler.node();
-        node.endpoints
-            .iter()
-            .zip((0..).map(EndpointId))
-            .map(|(endpoint, id)| {
-                let balancer = self.state.load_balancer(endpoint.load_balancer.as_str()).ok();
-                EndpointView {
-                    endpoint_name: endpoint.name.to_string(),
-                    kind: "wire".to_owned(),
-                    endpoint_id: format!("{:#018x}", endpoint.id),
-                    attachment_id: format!("{:#018x}", endpoint.attachment_id),
-                    ports: endpoint.port_names.iter().map(ToString::to_string).collect(),
-                    load_balancer: balancer.map(|balancer| balancer.name.to_string()),
-                    flows: self.workers.sum(|counters| counters.endpoint_flows(id)),
-                }
-            })
-            .collect()
     }
 
     fn worker_views(&self) -> Vec<WorkerView> {

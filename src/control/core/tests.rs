@@ -10,13 +10,15 @@ use super::*;
 use crate::control::compile::NodeFacts;
 use crate::control::health::NodeScope;
 use crate::control::health::check::SocketChecker;
+use crate::control::neighbours::{Heard, Neighbours, Reachability};
+use crate::control::netlink::News;
 use crate::control::socket::Service;
 use crate::control::workers::WorkerLink;
 use crate::datapath::counters::WorkerCounters;
 use crate::datapath::forwarding::{Condition, Forwarding, Underlay};
 use crate::datapath::messages::ToWorker;
 use crate::flow::HashSeed;
-use crate::id::{TargetId, WorkerId};
+use crate::id::{InterfaceId, TargetId, WorkerId};
 use crate::io::clock::Clock;
 use crate::wire::ethernet::MacAddr;
 
@@ -58,6 +60,10 @@ struct Bench {
     inbox: Consumer<ToWorker>,
     counters: Arc<WorkerCounters>,
     folder: tempfile::TempDir,
+    /// What the worker says.
+    says: rtrb::Producer<FromWorker>,
+    /// What the kernel is asked.
+    asked: mpsc::Receiver<Hop>,
 }
 
 impl Bench {
@@ -65,7 +71,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let config = crate::control::node::NodeConfig::parse(NODE).unwrap();
         let (to, inbox) = rtrb::RingBuffer::new(64);
-        let (_, from) = rtrb::RingBuffer::new(64);
+        let (says, from) = rtrb::RingBuffer::new(64);
         let counters = Arc::new(WorkerCounters::default());
         let link = WorkerLink::new(WorkerId(0), 1, 1024, Arc::clone(&counters), to, from);
         let node = NodeFacts {
@@ -76,18 +82,21 @@ impl Bench {
             underlay: Underlay::default(),
             underlay_mac: MacAddr::BROADCAST,
             routes: config.underlay,
-            neighbours: [(Ipv4Addr::new(192, 0, 2, 1), MacAddr([2, 0, 0, 0, 0, 1]))].into(),
         };
         let (health, _) = HealthEngine::new(SocketChecker::default());
+        let known = Hop { interface: InterfaceId(0), address: Ipv4Addr::new(192, 0, 2, 1).into() };
+        let neighbours = Neighbours::new([(known, MacAddr([2, 0, 0, 0, 0, 1]))].into());
+        let (questions, asked) = mpsc::channel(64);
         let core = Core::start(CoreParts {
             state: State::from_document(OBJECTS).unwrap(),
             store: Store::open(&folder.path().join("state")).unwrap(),
             compiler: Compiler::new(node, HashSeed::from_secret(b"the tests' own secret")),
             health,
             workers: Workers::new(vec![link], Clock::start()),
+            network: NetworkParts { neighbours, questions },
             ports: Box::new(Vec::new),
         });
-        Bench { core, inbox, counters, folder }
+        Bench { core, inbox, counters, folder, says, asked }
     }
 
     /// The forwarding state that was published last, if any was since it was last asked.
@@ -215,6 +224,85 @@ fn a_target_registered_again_while_it_drains_keeps_its_slot() {
         bench.core.advance_clock(1_000_000);
         bench.core.end_drains();
         assert_eq!(bench.slot([192, 0, 2, 2]), Some(target), "the drain's clock was stopped");
+    });
+}
+
+/// A neighbour on the underlay.
+fn hop(last: u8) -> Hop {
+    Hop { interface: InterfaceId(0), address: Ipv4Addr::new(192, 0, 2, last).into() }
+}
+
+/// The kernel says this of it; the workers have heard when this returns.
+fn kernel_says(
+    bench: &mut Bench,
+    last: u8,
+    state: Reachability,
+    mac: Option<MacAddr>,
+) -> Option<Arc<Forwarding>> {
+    let heard = Heard::Is(hop(last), state, mac);
+    let mut inner = bench.core.inner.borrow_mut();
+    inner.hear_kernel(News::Neighbour(heard));
+    inner.follow_network();
+    std::thread::sleep(Duration::from_millis(11));
+    inner.follow_network();
+    drop(inner);
+    bench.published()
+}
+
+#[test]
+fn a_target_is_sent_to_once_its_neighbour_is_known_and_shown_unresolved_until_then() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        assert_eq!(bench.asked.try_recv(), Ok(hop(2)), "the other is given");
+        assert!(bench.asked.try_recv().is_err());
+        let target = bench.slot([192, 0, 2, 2]).unwrap();
+        let template =
+            |forwarding: &Forwarding| forwarding.targets[target.index()].as_ref().unwrap().template.is_some();
+        let shown = |bench: &Bench| {
+            let state = bench.core.state();
+            let statuses = bench.core.targets(state.target_group("fw").unwrap());
+            statuses
+                .into_iter()
+                .map(|status| (status.neighbour.state, status.neighbour.mac))
+                .collect::<Vec<_>>()
+        };
+        let given = ("static".to_owned(), Some("02:00:00:00:00:01".to_owned()));
+        assert!(!template(&bench.published().unwrap()));
+        assert_eq!(shown(&bench), [given.clone(), ("unknown".to_owned(), None)]);
+
+        let mac = Some(MacAddr([2, 0, 0, 0, 0, 2]));
+        let forwarding = kernel_says(&mut bench, 2, Reachability::Reachable, mac).expect("news");
+        assert!(template(&forwarding));
+        assert_eq!(shown(&bench)[1], ("reachable".to_owned(), Some("02:00:00:00:00:02".to_owned())));
+        assert!(
+            kernel_says(&mut bench, 2, Reachability::Stale, mac).is_none(),
+            "the same address is no news"
+        );
+        let forwarding = kernel_says(&mut bench, 2, Reachability::Failed, None).expect("news");
+        assert!(!template(&forwarding));
+        assert_eq!(shown(&bench), [given, ("failed".to_owned(), None)]);
+    });
+}
+
+#[test]
+fn a_neighbour_that_a_worker_asks_for_is_asked_of_the_kernel_and_told_to_the_workers() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        while bench.asked.try_recv().is_ok() {}
+        let wanted = Hop { interface: InterfaceId(3), address: "2001:db8::7".parse().unwrap() };
+        let resolve = FromWorker::Resolve { interface: wanted.interface, address: wanted.address };
+        bench.says.push(resolve).unwrap();
+        bench.core.hear_workers();
+        bench.core.inner.borrow_mut().follow_network();
+        assert_eq!(bench.asked.try_recv(), Ok(wanted));
+        bench.published();
+        let mac = MacAddr([2, 0, 0, 0, 0, 7]);
+        for (state, told) in [(Reachability::Reachable, Some(mac)), (Reachability::Failed, None)] {
+            bench.core.inner.borrow_mut().hear_kernel(News::Neighbour(Heard::Is(wanted, state, Some(mac))));
+            let message = bench.inbox.pop().unwrap();
+            let ToWorker::Neighbour { interface, address, mac } = message else { panic!("{message:?}") };
+            assert_eq!((interface, address, mac), (wanted.interface, wanted.address, told));
+        }
     });
 }
 

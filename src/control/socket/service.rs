@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::views::{Counters, EndpointView, FlowPage, FlowQuery, InBandView, PortView, WorkerView};
+use super::views::{
+    Counters, EndpointView, FlowPage, FlowQuery, InBandView, NextHopView, PortView, WorkerView,
+};
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::model::{Change, ModelError, Outcome, State, TargetGroup};
@@ -101,6 +103,8 @@ pub struct TargetStatus {
     pub description: String,
     /// Since when it is in this state.
     pub since: Timestamp,
+    /// Whom its packets are handed to.
+    pub neighbour: NextHopView,
     /// Its live flows.
     pub flows: u64,
     /// Of these, how many its sudden death would end: all TCP flows that would be reset or left hanging,

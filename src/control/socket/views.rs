@@ -5,6 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod network;
+
+pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};
+
 use crate::control::events::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -313,6 +317,12 @@ pub struct EndpointView {
     pub attachment_id: String,
     /// The names of its ports.
     pub ports: Vec<String>,
+    /// The interfaces of a routed endpoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceView>,
+    /// The routes of a routed endpoint: its interfaces' networks, then those configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RouteView>,
     /// The name of the load balancer it leads to; none: its traffic is dropped, and counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<String>,

@@ -38,7 +38,7 @@ pub struct Attributes<'a> {
 
 /// How many workers the gateways of this run have: the environment variable `FLOWGATE_TEST_WORKERS`, or
 /// one.
-fn workers() -> usize {
+pub fn workers() -> usize {
     std::env::var("FLOWGATE_TEST_WORKERS").ok().map_or(1, |workers| workers.parse().expect("a number"))
 }
 
@@ -46,7 +46,19 @@ impl Lab {
     /// A laboratory with `appliances` reflectors, all of them healthy, and a gateway that serves
     /// them.
     pub fn started(appliances: u8, attributes: Attributes<'_>) -> Self {
-        let mut lab = Self::new(appliances);
+        Self::started_as(appliances, super::routed::Shape::Wire, attributes)
+    }
+
+    /// The same with another gateway.
+    pub fn started_as(appliances: u8, shape: super::routed::Shape, attributes: Attributes<'_>) -> Self {
+        let mut lab = Self::shaped(appliances, shape);
+        lab.start_all(attributes);
+        lab
+    }
+
+    /// Starts the reflectors and the gateway, and waits until all is well.
+    pub fn start_all(&mut self, attributes: Attributes<'_>) {
+        let lab = self;
         for n in 0..lab.appliances.len() {
             lab.start_reflector(n, &[]);
         }
@@ -55,7 +67,6 @@ impl Lab {
         for n in 0..lab.appliances.len() {
             lab.wait_for_state(n, "healthy");
         }
-        lab
     }
 
     /// The daemon, which runs.
@@ -78,6 +89,9 @@ impl Lab {
     /// The node: three ports, one wire endpoint between two of them. The flow table is small and no
     /// worker polls, as machines that run tests have few cores and little memory.
     pub fn node_toml(&self) -> String {
+        if self.shape != super::routed::Shape::Wire {
+            return self.routed_toml();
+        }
         let folder = self.folder.path().display();
         let prefix = self.router.name();
         let workers = workers();
@@ -195,11 +209,16 @@ load_balancer = "{LOAD_BALANCER}"
         self.gateway.take().expect("the test has started the gateway").process.kill();
     }
 
-    /// Stops the daemon as an operator would and starts it again on what it kept.
-    pub fn restart_gateway(&mut self) {
+    /// Stops the daemon as an operator would.
+    pub fn stop_gateway(&mut self) {
         let gateway = self.gateway.take().expect("the test has started the gateway");
         let status = gateway.process.terminate();
         assert!(status.success(), "flowgated ended with {status} after SIGTERM");
+    }
+
+    /// Stops the daemon and starts it again on what it kept.
+    pub fn restart_gateway(&mut self) {
+        self.stop_gateway();
         self.start_gateway();
         for n in 0..self.appliances.len() {
             self.wait_for_state(n, "healthy");
@@ -343,8 +362,14 @@ load_balancer = "{LOAD_BALANCER}"
     /// Packets that came in, and the sum of everything that became of packets (C-1).
     pub fn packet_sums(&self) -> (u64, u64) {
         let set = self.counters("node");
-        let ends =
-            ["ForwardedPackets", "DeliveredPackets", "AnsweredPackets", "CrossedPackets", "HostPackets"];
+        let ends = [
+            "ForwardedPackets",
+            "DeliveredPackets",
+            "AnsweredPackets",
+            "CrossedPackets",
+            "HostPackets",
+            "FromHostPackets",
+        ];
         let ended: u64 = ends.iter().map(|name| number(&set["Counters"], name)).sum();
         let dropped: u64 =
             set["Drops"].as_object().expect("drops by reason").values().filter_map(Value::as_u64).sum();

@@ -14,6 +14,10 @@
 //!                        198.51.100.11  .12
 //! ```
 //!
+//! Or the gateway is the router between client and server ([`Shape::Routed`]): the same addresses in two
+//! networks, 192.0.2.0/28 and .16/28, 2001:db8::10/124 and ::20/124, with the gateway at their first
+//! addresses.
+//!
 //! The names start with `fg-PID-`, so that labs of several runs never meet. A [`Lab`] takes all of
 //! it away when dropped, in a failing test too, and ends only what it started. One process has one
 //! lab at a time: its tests measure time, and would disturb each other.
@@ -23,8 +27,10 @@ pub mod frames;
 pub mod gateway;
 pub mod netns;
 pub mod process;
+pub mod routed;
 pub mod rpc;
 pub mod traffic;
+pub mod trunk;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -112,13 +118,24 @@ pub struct Lab {
     /// The machine whose bridge the appliances and the gateway are on. What the gateway sends to them
     /// is seen here and not at its own interface: af_packet sends past the taps.
     pub underlay: Netns,
+    /// How the gateway is between client and server.
+    pub shape: routed::Shape,
+    /// A client and a server with the same addresses as the others, behind ports of their own.
+    pub twins: Option<(Netns, Netns)>,
+    /// The tagged links of a [`Shape::Trunk`](routed::Shape).
+    pub trunks: Vec<trunk::Trunk>,
     pub folder: tempfile::TempDir,
     _only_one: MutexGuard<'static, ()>,
 }
 
 impl Lab {
-    /// Builds the machines and the links. Nothing runs in them yet.
+    /// Builds the machines and the links, the gateway a wire. Nothing runs in them yet.
     pub fn new(appliances: u8) -> Self {
+        Self::shaped(appliances, routed::Shape::Wire)
+    }
+
+    /// The same with another gateway.
+    pub fn shaped(appliances: u8, shape: routed::Shape) -> Self {
         static ONLY_ONE: Mutex<()> = Mutex::new(());
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // A failed test poisons the lock; the lab it had is gone all the same.
@@ -138,14 +155,12 @@ impl Lab {
         underlay.ip("link add bridge type bridge stp_state 0 mcast_snooping 0");
         underlay.ip(&format!("link set bridge mtu {UNDERLAY_MTU} up"));
 
-        link((&client, ETH, Some(CLIENT_MAC)), (&router, LEFT, None), MTU);
-        link((&server, ETH, Some(SERVER_MAC)), (&router, RIGHT, None), MTU);
+        let trunks = shape.join(&router, (&client, LEFT), (&server, RIGHT));
         link((&router, UNDER, Some(UNDERLAY_MAC)), (&underlay, TO_GATEWAY, None), UNDERLAY_MTU);
         underlay.ip(&format!("link set {TO_GATEWAY} master bridge"));
-        router.ip(&format!("addr add {UNDERLAY}/24 dev {UNDER}"));
-        for (host, v4, v6) in [(&client, CLIENT_V4, CLIENT_V6), (&server, SERVER_V4, SERVER_V6)] {
-            host.ip(&format!("addr add {v4}/24 dev {ETH}"));
-            host.ip(&format!("addr add {v6}/64 dev {ETH} nodad"));
+        shape.address_router(&router);
+        for (host, side) in [(&client, Side::Client), (&server, Side::Server)] {
+            shape.address_host(host, side);
         }
 
         let appliances = (1..=appliances)
@@ -163,7 +178,19 @@ impl Lab {
             .collect();
 
         let folder = tempfile::Builder::new().prefix("flowgate-lab-").tempdir().expect("a temporary folder");
-        Self { gateway: None, appliances, client, server, router, underlay, folder, _only_one: only_one }
+        Self {
+            gateway: None,
+            appliances,
+            client,
+            server,
+            router,
+            underlay,
+            shape,
+            twins: None,
+            trunks,
+            folder,
+            _only_one: only_one,
+        }
     }
 
     /// The machine at one end of the wire.

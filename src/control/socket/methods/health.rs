@@ -10,7 +10,7 @@ use crate::control::model::{GENEVE_PORT, TargetGroup};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use crate::control::socket::service::{Service, TargetStatus};
-use crate::control::socket::views::InBandView;
+use crate::control::socket::views::{InBandView, NextHopView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -59,6 +59,10 @@ pub struct TargetHealthDescription {
     /// Since when it is in this state; none for a target that is not registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Whom its packets are handed to, and whether that one's link-layer address is known; none for a target
+    /// that is not registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<NextHopView>,
     /// Its live flows.
     pub flows: u64,
     /// Of these, how many its sudden death would end: all TCP flows that would be reset or left hanging, none where the group rebalances.
@@ -142,6 +146,7 @@ impl TargetHealthDescription {
                 description: status.description,
             },
             since: Some(status.since),
+            neighbour: Some(status.neighbour),
             flows: status.flows,
             would_die: status.would_die,
             in_band: status.in_band,
@@ -159,6 +164,7 @@ impl TargetHealthDescription {
                 description: ReasonCode::NotRegistered.sentence().to_owned(),
             },
             since: None,
+            neighbour: None,
             flows: 0,
             would_die: 0,
             in_band: None,
