@@ -10,10 +10,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
-use flowgate::datapath::reset::write_reset;
+use flowgate::datapath::reset::{V6_LEN, write_reset, write_unasked};
+use flowgate::flow::FlowKey;
+use flowgate::id::EndpointId;
 use flowgate::wire::ethernet;
 use flowgate::wire::packet::{Kind, Packet};
-use flowgate::wire::tcp::{TcpFlags, TcpHeader};
+use flowgate::wire::tcp::{Seq, TcpFlags, TcpHeader};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType};
@@ -81,6 +83,21 @@ impl Wire {
         ethernet::swap_addresses(&mut frame);
         frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
         self.send(&frame[..14 + len]);
+    }
+
+    /// Sends the sender of a frame the reset that nobody asked for: at this distance from what the frame
+    /// acknowledges.
+    fn tell(&self, heard: &[u8], off: u32) {
+        let packet = Packet::parse(&heard[14..]).unwrap();
+        let header = TcpHeader::parse(&heard[14 + usize::from(packet.header_len)..]).unwrap();
+        let (version, ports) = (heard[14] >> 4, (packet.src_port, packet.dst_port));
+        let (key, sender) = FlowKey::new(EndpointId(0), version, 6, packet.src, packet.dst, ports.0, ports.1);
+        let mut frame = heard[..14].to_vec();
+        ethernet::swap_addresses(&mut frame);
+        frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+        let mut ip = [0; V6_LEN];
+        let len = write_unasked(&mut ip, &key, sender, Seq(header.ack.0.wrapping_add(off))).unwrap();
+        self.send(&[frame, ip[..len].to_vec()].concat());
     }
 
     /// Accepts the connection that a SYN asks for, as a server's kernel would.
@@ -163,5 +180,35 @@ fn a_kernel_whose_syn_is_answered_with_our_reset_returns_econnrefused_at_once() 
         wire.reset(wire.next(TcpFlags::SYN));
         let error = connecting.join().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{server}");
+    }
+}
+
+//
+#[test]
+fn a_silent_kernel_that_is_told_at_its_last_acknowledgement_returns_econnreset_at_once() {
+    let wire = Wire::lay();
+    for server in [SERVER4, SERVER6] {
+        let mut stream = wire.establish(server);
+        let handshake = wire.next(TcpFlags::ACK);
+        wire.tell(&handshake, 0);
+        let error = stream.read(&mut [0; 16]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{server}");
+        assert_eq!(challenge_acks(), 0, "{server}");
+    }
+}
+
+// why an end that was told is answered should it send all the same.
+#[test]
+fn a_kernel_that_is_told_at_another_number_asks_back_and_believes_the_answer() {
+    let wire = Wire::lay();
+    for server in [SERVER4, SERVER6] {
+        let mut stream = wire.establish(server);
+        let handshake = wire.next(TcpFlags::ACK);
+        wire.tell(&handshake, 100);
+        let challenge = wire.next(TcpFlags::ACK);
+        assert_eq!(challenge_acks(), if server == SERVER4 { 1 } else { 2 });
+        wire.reset(challenge);
+        let error = stream.read(&mut [0; 16]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{server}");
     }
 }

@@ -13,4 +13,5 @@ mod lab;
 mod laboratory;
 mod reset;
 mod routed;
+mod silent;
 mod wire;

@@ -75,7 +75,7 @@ fn the_reset_is_right(
 impl Lab {
     /// resets were sent so far for `trigger` first, and they are counted under their triggers.
     fn counts_a_reset(&self, trigger: &str) {
-        let triggers = ["unhealthy", "deregistration", "idle_timeout", "no_flow"];
+        let triggers = ["unhealthy", "deregistration", "idle_timeout", "no_flow", "both_ends", "proactive"];
         let counts = triggers.map(|each| self.counted(&format!("TCP_ELB_Reset_Count_{each}")));
         assert_eq!(counts.iter().sum::<u64>(), self.counted("TCP_ELB_Reset_Count"));
         for (each, count) in triggers.into_iter().zip(counts) {

@@ -125,15 +125,15 @@ registry! {
     CHECK_TIMEOUT_MS = TargetGroup "flowgate.health_check.timeout_ms", Number(0), Values::NumberOrUnset { min: 10, max: 120_000 }, "H-2",
         "The health check's timeout in milliseconds, instead of its seconds; 0 leaves it to the seconds. Thresholds of 1 are allowed while it is set.";
     RESET_BOTH_ENDS = TargetGroup "flowgate.reset.both_ends", Flag(false), Values::Flag, "R-9",
-        "After one side of a flow was reset, the other side's next packet is reset too, once, within the idle timeout.";
+        "After one side of a flow was reset, the other side's next packet is reset too, once, within the idle timeout, even if a SYN has started a new flow meanwhile.";
     RESET_PROACTIVE = TargetGroup "flowgate.reset.proactive", Flag(false), Values::Flag, "R-10",
-        "When a target's flows are to be reset (`send_tcp_reset.*`), also tells both ends of silent flows, without waiting for a packet.";
+        "When a target's flows are to be reset (`send_tcp_reset.*`) and another target is healthy, also tells both ends of silent flows, without waiting for a packet. Flows that have sent nothing since this was turned on are told by their next packet.";
     RESET_HOLD_MS = TargetGroup "flowgate.reset.hold_ms", Number(0), Values::Number { min: 0, max: 3_600_000 }, "R-11",
-        "How long a target must have been unhealthy before its flows are reset, in milliseconds.";
+        "How long a target must have been unhealthy before its flows are reset, in milliseconds. Until then they go on to it.";
     RESET_MIN_HEALTHY_PERCENT = TargetGroup "flowgate.reset.min_healthy_percent", Number(0), Values::Number { min: 0, max: 100 }, "R-11",
-        "While fewer than this share of the targets in scope are healthy, no flow of an unhealthy target is reset; 0 for no such guard.";
+        "While fewer than this share of the targets in scope are healthy, no flow of an unhealthy target is reset: a check that fails everywhere is the check's fault; 0 for no such guard.";
     RESET_MAX_PER_SECOND = TargetGroup "flowgate.reset.max_per_second", Number(0), Values::Number { min: 0, max: 10_000_000 }, "R-11",
-        "Resets sent in a second at most, over all workers; 0 for no limit.";
+        "Resets of every kind sent in a second at most, over all workers, evenly; each worker has its share and may send two at once. What is not reset goes on to its target, or is dropped if it has none. 0 for no limit.";
     INBAND_SILENCE_MS = TargetGroup "flowgate.inband.silence_ms", Number(0), Values::NumberOrUnset { min: 50, max: 60_000 }, "R-12",
         "A target that is sent traffic and returns none for so long is checked at once, out of turn; 0 for no such check.";
 
