@@ -3,7 +3,10 @@
 answers by sending it back. An ordinary program on ordinary sockets: it sets no timeout and knows
 nothing of the gateway. When its connection breaks it says so and connects anew.
 
-    client.py ADDRESS PORT
+    client.py ADDRESS PORT [--silent]
+
+With --silent it asks once and then only listens, as one does who waits for news; SIGUSR1 makes it ask
+once more.
 
 Tells what happens on standard output, one JSON object a line, `at` being the time of day.
 """
@@ -11,12 +14,15 @@ Tells what happens on standard output, one JSON object a line, `at` being the ti
 import errno
 import json
 import select
+import signal
 import socket
 import sys
 import time
 
 QUESTION_EVERY = 0.020
 QUESTION = b"is anybody there?\n"
+NEVER = float("inf")
+SILENT = "--silent" in sys.argv
 
 
 def tell(what, **more):
@@ -31,8 +37,14 @@ def talk(connection):
     ask_next = time.time()
     connection.setblocking(False)
     while True:
-        readable, _, _ = select.select([connection], [], [], max(0, ask_next - time.time()))
+        wait = None if ask_next == NEVER else max(0, ask_next - time.time())
+        readable, _, _ = select.select([connection, WOKEN], [], [], wait)
         now = time.time()
+        if WOKEN in readable:
+            WOKEN.recv(64)
+            readable.remove(WOKEN)
+            ask_next = now
+            tell("asks again")
         if readable:
             data = connection.recv(65536)
             if not data:
@@ -44,18 +56,24 @@ def talk(connection):
             answers += data.count(b"\n")
             silent = False
             heard = now
-        if now - heard > 0.15 and not silent:
+        if now - heard > 0.15 and not silent and not SILENT:
             silent = True
             tell("silence", since=heard, answers=answers)
         if now >= ask_next:
-            ask_next = now + QUESTION_EVERY
+            ask_next = NEVER if SILENT else now + QUESTION_EVERY
             try:
                 connection.send(QUESTION)
             except BlockingIOError:
                 pass  # What was sent before is not acknowledged: the kernel takes no more.
 
 
+WOKEN, waker = socket.socketpair()
+
+
 def main():
+    waker.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    signal.signal(signal.SIGUSR1, lambda *_: None)
     server = (sys.argv[1], int(sys.argv[2]))
     while True:
         try:

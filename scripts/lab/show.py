@@ -3,8 +3,9 @@
 
     show.py --lab PREFIX --folder FOLDER --flowgate PROGRAM --reflector COMMAND
 
-Act (a): an appliance dies with the reset off, act (b): with it on. What happens is shown as it
-happens, with its time, from four sources that know nothing of each other: the client program, its
+Act one: an appliance dies with the reset off (a) and with it on (b). Act two: the same to a client that
+sends nothing, whom no reset in answer to its packets can reach (c), when it speaks at last (d), and told
+unasked (e). What happens is shown as it happens, with its time, from four sources that know nothing of each other: the client program, its
 kernel (ss), the packets at its interface (tcpdump) and the gateway (flowgate subscribe). The table
 at the end holds what was measured against what the settings promise. Exits 1 if a promise was not
 kept.
@@ -74,8 +75,10 @@ class Act:
         self.programs = []
         self.port = None  # the client's, of the connection that the act is about
         self.resets = []  # (sent to the client at, its last packet before that)
+        self.server_resets = []  # (sent to the server at)
         self.last_sent = 0.0
         self.sent_since = []
+        self.passed = []  # facts that nobody has waited for yet
         print()
         print(paint("demo", title))
 
@@ -98,12 +101,18 @@ class Act:
     def watch(self):
         """Starts the sources that watch: the gateway's events and the client's packets."""
         self.run("event", [*TIED, self.show.flowgate, "--socket", self.show.socket, "subscribe", "--json"])
-        self.run("packet", self.show.inside("client", "tcpdump", "-i", "eth0", "-n", "-l", "-tt", "--immediate-mode",
-                                            f"tcp port {PORT}"))
+        for source, machine in [("packet", "client"), ("packet at the server", "server")]:
+            self.run(source, self.show.inside(machine, "tcpdump", "-i", "eth0", "-n", "-l", "-tt", "--immediate-mode",
+                                              f"tcp port {PORT}"))
         time.sleep(0.5)
 
     def until(self, within, wanted):
-        """Takes what the sources say until `wanted(source, fact)` is true; its fact, or None."""
+        """Takes what the sources say until `wanted(source, fact)` is true; its fact, or None. A fact counts
+        too that came while another was waited for: the sources are not in step."""
+        for place, (source, fact) in enumerate(self.passed):
+            if wanted(source, fact):
+                del self.passed[place]
+                return fact
         end = time.time() + within
         while (left := end - time.time()) > 0:
             try:
@@ -113,6 +122,8 @@ class Act:
             fact = self.take(source, line)
             if fact is not None and wanted(source, fact):
                 return fact
+            if fact is not None:
+                self.passed.append((source, fact))
         return None
 
     def must(self, within, what, wanted):
@@ -124,6 +135,8 @@ class Act:
     def take(self, source, line):
         if source == "packet":
             return self.take_packet(line)
+        if source == "packet at the server":
+            return self.take_packet_at_server(line)
         try:
             fact = json.loads(line)
         except ValueError:
@@ -146,15 +159,23 @@ class Act:
             return {"reset": at, "answers": self.last_sent}
         return None
 
-    def connect_through_first(self):
+    def take_packet_at_server(self, line):
+        match = re.match(r"(\d+\.\d+) IP (\S+)\.(\d+) > \S+: Flags \[(\S+)\]", line)
+        if match is None or self.port != int(match[3]) or match[2] == SERVER or "R" not in match[4]:
+            return None
+        self.server_resets.append(float(match[1]))
+        return {"reset": float(match[1])}
+
+    def connect_through_first(self, silent=False):
         """The client, connected through appliance 1: the hash decides, so it tries until it does."""
         for _ in range(32):
-            client = self.run("client", self.show.client())
+            client = self.run("client", self.show.client(silent))
             fact = self.must(5, "the client to connect", lambda s, f: s == "client" and f["what"] == "first answer")
             port = self.show.client_port()
             if self.show.target_of(port) == APPLIANCES[0]:
                 self.port = port
-                self.say(fact["at"], "client", f"connected from port {port}, asks every 20 ms, is answered")
+                asks = "asks once, is answered, and listens" if silent else "asks every 20 ms, is answered"
+                self.say(fact["at"], "client", f"connected from port {port}, {asks}")
                 self.say(time.time(), "flowgated", f"its flow goes through appliance 1 ({APPLIANCES[0]})")
                 return client
             client.stop()
@@ -176,9 +197,16 @@ class Show:
     def inside(self, machine, *command):
         return [*TIED, "ip", "netns", "exec", f"{self.lab}-{machine}", *command]
 
-    def client(self):
+    def client(self, silent=False):
         here = os.path.dirname(os.path.abspath(__file__))
-        return self.inside("client", sys.executable, "-u", os.path.join(here, "client.py"), SERVER, str(PORT))
+        how = ["--silent"] if silent else []
+        return self.inside("client", sys.executable, "-u", os.path.join(here, "client.py"), SERVER, str(PORT), *how)
+
+    def let_server_speak(self):
+        """Has the server say something on its connections. Returns the time."""
+        with open(os.path.join(self.folder, "server.pid")) as pid:
+            os.kill(int(pid.read()), signal.SIGUSR1)
+        return time.time()
 
     def ask(self, *words):
         """The result of a verb of the command line."""
@@ -234,13 +262,12 @@ class Show:
         with open(os.path.join(self.folder, "reflector-1.pid"), "w") as pid:
             pid.write(str(child.pid))
 
-    def set_reset(self):
-        self.ask("modify-target-group-attributes", "--target-group", GROUP, "--attributes",
-                 "Key=send_tcp_reset.on_unhealthy.enabled,Value=true")
-        # One end is told, and the flow is gone: this tells the other end too when it speaks, whichever
-        # of the two that is.
+    def set_group(self, key, value):
+        self.ask("modify-target-group-attributes", "--target-group", GROUP, "--attributes", f"Key={key},Value={value}")
+
+    def set_unknown_flow(self, value):
         self.ask("modify-listener-attributes", "--listener", BALANCER, "--attributes",
-                 "Key=flowgate.tcp.unknown_flow,Value=reset")
+                 f"Key=flowgate.tcp.unknown_flow,Value={value}")
 
     def settings(self):
         groups = self.ask("describe-target-groups")["TargetGroups"]
@@ -329,6 +356,83 @@ class Show:
                      f"{(again['at'] - reset) * 1000:.1f} ms", target == APPLIANCES[1] and moved > 0)
             self.row("    death to answers, in all", "", f"{again['at'] - killed:.3f} s", True)
 
+    def silent_client(self, act):
+        """A client that listens, its appliance killed and found dead. The client's program and both times."""
+        client = act.connect_through_first(silent=True)
+        # Its kernel's last acknowledgement may be 40 ms behind.
+        time.sleep(0.3)
+        act.watch()
+        killed = self.kill_first_appliance()
+        act.say(killed, "demo", "appliance 1 is killed (SIGKILL); neither end has anything to say", "bad")
+        return client, killed, self.detection(act, killed)
+
+    def server_takes_the_reset(self, act):
+        """The server speaks, and has the reset that its flow had to give."""
+        spoke = self.let_server_speak()
+        act.say(spoke, "demo", "the server says something")
+        act.until(2, lambda s, f: s == "packet at the server" and "reset" in f)
+        if not act.server_resets:
+            raise Failed("the server spoke, and tcpdump saw no reset to it")
+        act.say(act.server_resets[0], "flowgated", "answers it with a reset: the server is told")
+
+    def client_speaks(self, act, client):
+        client.process.send_signal(signal.SIGUSR1)
+        return act.must(2, "the client to ask again", lambda s, f: s == "client" and f["what"] == "asks again")["at"]
+
+    def silent_without(self):
+        with Act(self, "(c) a client that only listens; send_tcp_reset.on_unhealthy.enabled = true and no more") as act:
+            client, _, _ = self.silent_client(act)
+            self.server_takes_the_reset(act)
+            broken = act.until(2, lambda s, f: s == "client" and f["what"] == "broken")
+            act.say(time.time(), "client", "has heard nothing, and has sent nothing that could be answered", "bad")
+            spoke = self.client_speaks(act, client)
+            act.say(spoke, "client", "asks at last")
+            broken = broken or act.until(3, lambda s, f: s == "client" and f["what"] == "broken")
+            told = broken is not None or act.resets
+            if not told:
+                act.say(time.time(), "demo", "cut. The one reset was the server's; the client's packets are of no flow: dropped")
+            waited = time.time() - spoke
+            self.row("(c) silent client told", "never", "told" if told else f"not in {waited + 2:.0f} s", not told)
+
+    def silent_both_ends(self):
+        with Act(self, "(d) the same with flowgate.reset.both_ends = true") as act:
+            client, _, _ = self.silent_client(act)
+            self.server_takes_the_reset(act)
+            act.until(1, lambda s, f: False)
+            early = len(act.resets)
+            spoke = self.client_speaks(act, client)
+            act.say(spoke, "client", "asks at last")
+            broken = act.must(5, "the client to be told", lambda s, f: s == "client" and f["what"] == "broken")
+            act.until(0.3, lambda s, f: False)
+            if len(act.resets) != early + 1:
+                raise Failed(f"the client's connection broke, but tcpdump saw {len(act.resets)} resets")
+            reset, packet = act.resets[0]
+            act.say(reset, "flowgated", f"answers it with a reset too, {(reset - packet) * 1000:.2f} ms later", "good")
+            act.say(broken["at"], "client", f"{broken['error']}: {broken['text']}", "good")
+            self.row("(d) its next packet to ECONNRESET", "at once", f"{(broken['at'] - packet) * 1000:.2f} ms",
+                     early == 0 and broken["error"] == "ECONNRESET" and broken["at"] - packet < 0.05)
+
+    def silent_proactive(self):
+        with Act(self, "(e) the same with flowgate.reset.proactive = true, and nobody says anything") as act:
+            _, killed, detected = self.silent_client(act)
+            broken = act.must(5, "the client to be told", lambda s, f: s == "client" and f["what"] == "broken")
+            again = act.must(10, "the client's next connection", lambda s, f: s == "client" and f["what"] == "first answer")
+            act.until(0.3, lambda s, f: False)
+            if not act.resets or not act.server_resets:
+                raise Failed("the client's connection broke, but tcpdump did not see a reset at each end")
+            (reset, _), at_server = act.resets[0], act.server_resets[0]
+            sent = [at for at in act.sent_since if killed < at < reset]
+            act.say(reset, "flowgated", "tells the client, unasked: a reset at its last acknowledgement", "good")
+            act.say(at_server, "flowgated", "tells the server, unasked", "good")
+            act.say(broken["at"], "client", f"{broken['error']}: {broken['text']}", "good")
+            act.say(again["at"], "client", "connected anew, is answered", "good")
+            self.row("(e) detection to ECONNRESET", "at once", f"{(broken['at'] - detected) * 1000:.1f} ms",
+                     broken["error"] == "ECONNRESET" and broken["at"] - detected < 0.1)
+            self.row("    detection to the server's reset", "at once", f"{(at_server - detected) * 1000:.1f} ms",
+                     at_server - detected < 0.1)
+            self.row("    sent by the client in between", "nothing", f"{len(sent)} packets", not sent)
+            self.row("    death to answers, in all", "", f"{again['at'] - killed:.3f} s", True)
+
     def bytes_of(self, port):
         """Bytes that the client's kernel has received on this connection."""
         found = re.search(rf":{port}\s.*?bytes_received:(\d+)", self.sockets(), re.S)
@@ -352,10 +456,21 @@ class Show:
         self.wait_healthy()
         self.reset_off()
         self.revive_first_appliance()
-        self.set_reset()
+        self.set_group("send_tcp_reset.on_unhealthy.enabled", "true")
+        # One end is told, and the flow is gone: this tells the other end too when it speaks, whichever
+        # of the two that is.
+        self.set_unknown_flow("reset")
         self.wait_healthy()
         self.reset_on()
         self.revive_first_appliance()
+        self.set_unknown_flow("drop")
+        for key, act in [(None, self.silent_without), ("flowgate.reset.both_ends", self.silent_both_ends),
+                         ("flowgate.reset.proactive", self.silent_proactive)]:
+            if key:
+                self.set_group(key, "true")
+            self.wait_healthy()
+            act()
+            self.revive_first_appliance()
         return self.table()
 
 
