@@ -144,7 +144,7 @@ const MAX_CAPACITY: u32 = 1 << 27;
 /// "flowgate" in ASCII.
 const MAGIC: u64 = u64::from_be_bytes(*b"flowgate");
 /// Changes with anything in the layout of header, index or entries.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Says what a region holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
