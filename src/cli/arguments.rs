@@ -3,6 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::flags::{attribute, target, target_name};
+use super::lifecycle::{
+    CreateListenerFlags, CreateLoadBalancerFlags, CreateTargetGroupFlags, ModifyDefaultActionFlags,
+    ModifyHealthCheckFlags,
+};
 use crate::control::events::EventKind;
 use crate::control::socket::DEFAULT_PATH;
 use crate::control::socket::methods::attributes::{
@@ -52,6 +56,22 @@ pub(super) enum Verb {
     DescribeTargetGroups(TargetGroupsFlags),
     /// Tell how the targets of a group stand, and how many flows the death of each would end.
     DescribeTargetHealth(TargetHealthFlags),
+    /// Create a load balancer; it drops what comes until it has a listener.
+    CreateLoadBalancer(CreateLoadBalancerFlags),
+    /// Delete a load balancer and its listener, unless it is protected.
+    DeleteLoadBalancer(LoadBalancerFlag),
+    /// Give a load balancer its one listener.
+    CreateListener(CreateListenerFlags),
+    /// Have a listener forward to another target group.
+    ModifyListener(ModifyDefaultActionFlags),
+    /// Take a load balancer's listener away.
+    DeleteListener(ListenerFlag),
+    /// Create a target group, without targets.
+    CreateTargetGroup(CreateTargetGroupFlags),
+    /// Change how the targets of a group are checked.
+    ModifyTargetGroup(ModifyHealthCheckFlags),
+    /// Delete a target group and its targets, unless a listener uses it.
+    DeleteTargetGroup(TargetGroupFlag),
     /// List a load balancer's attributes.
     DescribeLoadBalancerAttributes(LoadBalancerFlag),
     /// Set attributes of a load balancer.
@@ -165,7 +185,7 @@ impl TargetHealthFlags {
 pub(super) struct LoadBalancerFlag {
     /// The load balancer.
     #[arg(long, alias = "load-balancer-arn", value_name = "NAME|ARN")]
-    load_balancer: String,
+    pub(super) load_balancer: String,
 }
 
 impl LoadBalancerFlag {
@@ -178,7 +198,7 @@ impl LoadBalancerFlag {
 pub(super) struct ListenerFlag {
     /// The listener, or the load balancer whose listener it is.
     #[arg(long, alias = "listener-arn", value_name = "NAME|ARN")]
-    listener: String,
+    pub(super) listener: String,
 }
 
 impl ListenerFlag {
@@ -191,7 +211,7 @@ impl ListenerFlag {
 pub(super) struct TargetGroupFlag {
     /// The target group.
     #[arg(long, alias = "target-group-arn", value_name = "NAME|ARN")]
-    target_group: String,
+    pub(super) target_group: String,
 }
 
 impl TargetGroupFlag {

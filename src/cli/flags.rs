@@ -4,6 +4,8 @@
 
 use crate::control::model::Weight;
 use crate::control::socket::methods::attributes::Attribute;
+use crate::control::socket::methods::balancers::Action;
+use crate::control::socket::methods::groups::CodeMatcher;
 use crate::control::socket::methods::registration::{TargetName, TargetToRegister};
 use std::net::Ipv4Addr;
 
@@ -14,6 +16,31 @@ pub(super) fn attribute(text: &str) -> Result<Attribute, String> {
         .filter(|(key, _)| !key.is_empty())
         .map(|(key, value)| Attribute { key: key.to_owned(), value: value.to_owned() })
         .ok_or_else(|| "expected Key=KEY,Value=VALUE".to_owned())
+}
+
+/// A listener's action: `Type=forward,TargetGroupArn=NAME|ARN`, or the target group alone.
+pub(super) fn action(text: &str) -> Result<Action, String> {
+    let (mut kind, mut target_group_arn) = (None, None);
+    for part in text.split(',') {
+        match part.split_once('=') {
+            Some(("Type", value)) => kind = Some(value.to_owned()),
+            Some(("TargetGroupArn", value)) => target_group_arn = Some(value.to_owned()),
+            Some((key, _)) => return Err(format!("'{key}' must be one of [Type, TargetGroupArn]")),
+            None => target_group_arn = Some(part.to_owned()),
+        }
+    }
+    let target_group_arn =
+        target_group_arn.filter(|arn| !arn.is_empty()).ok_or("TargetGroupArn=NAME|ARN is missing")?;
+    Ok(Action { kind: kind.unwrap_or_else(|| "forward".to_owned()), target_group_arn })
+}
+
+/// The codes of a matcher: `HttpCode=CODES`, or the codes alone.
+pub(super) fn code_matcher(text: &str) -> Result<CodeMatcher, String> {
+    match text.split_once('=') {
+        None => Ok(CodeMatcher { http_code: text.to_owned() }),
+        Some(("HttpCode", codes)) => Ok(CodeMatcher { http_code: codes.to_owned() }),
+        Some((key, _)) => Err(format!("'{key}' must be HttpCode")),
+    }
 }
 
 /// A target to name: `Id=ADDRESS[,Port=6081]`, or the address alone.
@@ -71,6 +98,25 @@ mod tests {
         for bad in ["", "a=b", "Key=a", "Key=,Value=x", "Value=x,Key=a"] {
             assert_eq!(read(bad), Err("expected Key=KEY,Value=VALUE".to_owned()), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_action_forwards_to_a_group_by_name_or_arn() {
+        let read = |text| action(text).map(|action| (action.kind, action.target_group_arn));
+        let forward = |group: &str| Ok(("forward".to_owned(), group.to_owned()));
+        assert_eq!(read("Type=forward,TargetGroupArn=fw"), forward("fw"));
+        assert_eq!(read("TargetGroupArn=arn:aws:x:y/z"), forward("arn:aws:x:y/z"));
+        assert_eq!(read("fw"), forward("fw"));
+        assert_eq!(read("Type=forward").unwrap_err(), "TargetGroupArn=NAME|ARN is missing");
+        assert_eq!(read("Typ=forward,fw").unwrap_err(), "'Typ' must be one of [Type, TargetGroupArn]");
+    }
+
+    #[test]
+    fn a_matcher_is_its_codes_with_or_without_their_name() {
+        for text in ["HttpCode=200,301-302", "200,301-302"] {
+            assert_eq!(code_matcher(text).unwrap().http_code, "200,301-302");
+        }
+        assert_eq!(code_matcher("GrpcCode=12").unwrap_err(), "'GrpcCode' must be HttpCode");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod arguments;
 mod client;
 mod events;
 mod flags;
+mod lifecycle;
 mod objects;
 mod table;
 mod targets;
@@ -80,6 +81,24 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         }
         Verb::DescribeTargetGroups(flags) => {
             session.show("describe-target-groups", &flags.params(), objects::target_groups)
+        }
+        Verb::CreateLoadBalancer(flags) => {
+            session.show("create-load-balancer", &flags.params(), lifecycle::load_balancers)
+        }
+        Verb::DeleteLoadBalancer(flags) => {
+            session.show("delete-load-balancer", &flags.deletion(), lifecycle::done)
+        }
+        Verb::CreateListener(flags) => session.show("create-listener", &flags.params(), lifecycle::listeners),
+        Verb::ModifyListener(flags) => session.show("modify-listener", &flags.params(), lifecycle::listeners),
+        Verb::DeleteListener(flags) => session.show("delete-listener", &flags.deletion(), lifecycle::done),
+        Verb::CreateTargetGroup(flags) => {
+            session.show("create-target-group", &flags.params(), lifecycle::target_groups)
+        }
+        Verb::ModifyTargetGroup(flags) => {
+            session.show("modify-target-group", &flags.params(), lifecycle::target_groups)
+        }
+        Verb::DeleteTargetGroup(flags) => {
+            session.show("delete-target-group", &flags.deletion(), lifecycle::done)
         }
         Verb::DescribeLoadBalancerAttributes(flags) => {
             session.show("describe-load-balancer-attributes", &flags.params(), objects::attributes)

@@ -167,10 +167,9 @@ impl Compiler {
         verdict: impl Fn(&TargetKey) -> Verdict,
         mac: impl Fn(&Hop) -> Option<MacAddr>,
     ) -> Forwarding {
+        self.builders.retain(|name, _| state.target_group(name.as_str()).is_ok());
         for balancer in state.load_balancers() {
-            if !self.gateways.contains(&balancer.name) && self.gateways.len() < MAX_GATEWAYS {
-                self.gateways.push(balancer.name.clone());
-            }
+            self.number(&balancer.name, state);
         }
         for group in state.target_groups() {
             for address in group.targets.keys() {
@@ -182,7 +181,8 @@ impl Compiler {
             .clone()
             .iter()
             .map(|name| {
-                state.load_balancer(name.as_str()).ok().map(|balancer| self.gateway(state, balancer, slots))
+                let balancer = state.load_balancer(name.as_str()).ok()?;
+                self.gateway(state, balancer, slots)
             })
             .collect();
 
@@ -224,9 +224,25 @@ impl Compiler {
         Endpoint { id: endpoint.id, attachment_id: endpoint.attachment_id, gateway, kind: kind.clone() }
     }
 
-    fn gateway(&mut self, state: &State, balancer: &LoadBalancer, slots: &Slots) -> Gateway {
-        let group = state.target_group_of(balancer);
-        let listener = state.listener_settings(balancer);
+    /// Sees to it that a load balancer has a number. One that was deleted keeps its own, with what was
+    /// counted under it, until there are no others left.
+    fn number(&mut self, name: &Name, state: &State) {
+        if self.gateways.contains(name) {
+            return;
+        }
+        if self.gateways.len() < MAX_GATEWAYS {
+            self.gateways.push(name.clone());
+        } else if let Some(deleted) =
+            self.gateways.iter_mut().find(|known| state.load_balancer(known.as_str()).is_err())
+        {
+            *deleted = name.clone();
+        }
+    }
+
+    /// What workers know of a load balancer; nothing of one without a listener.
+    fn gateway(&mut self, state: &State, balancer: &LoadBalancer, slots: &Slots) -> Option<Gateway> {
+        let group = state.target_group_of(balancer)?;
+        let listener = state.listener_settings(balancer)?;
         let settings = group.settings();
         let members = group.targets.iter().filter_map(|(address, target)| {
             let duty = self.node.scope.duty(Some(balancer), *address, target);
@@ -237,7 +253,7 @@ impl Compiler {
         let builder =
             self.builders.entry(group.name.clone()).or_insert_with(|| Builder::new(self.choice_seed.clone()));
         follow(builder, &members);
-        Gateway {
+        Some(Gateway {
             dualstack: balancer.ip_address_type == IpAddressType::Dualstack,
             timers: Timers {
                 tcp_idle_ms: millis(listener.tcp_idle_timeout),
@@ -263,7 +279,7 @@ impl Compiler {
                 mss_clamp: listener.mss_clamp,
             },
             map: builder.map(),
-        }
+        })
     }
 
     fn target(

@@ -105,7 +105,8 @@ impl Inner {
         self.compiler
             .gateway_name(gateway)
             .and_then(|name| self.state.load_balancer(name.as_str()).ok())
-            .map(|balancer| balancer.listener.target_group.to_string())
+            .and_then(|balancer| balancer.listener.as_ref())
+            .map(|listener| listener.target_group.to_string())
             .unwrap_or_default()
     }
 }

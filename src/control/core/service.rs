@@ -295,7 +295,7 @@ impl Inner {
         for balancer in self.state.load_balancers() {
             let Some(id) = self.compiler.gateway_id(&balancer.name) else { continue };
             let group = self.state.target_group_of(balancer);
-            let mut counters = self.group_counters(group);
+            let mut counters = group.map(|group| self.group_counters(group)).unwrap_or_default();
             counters.extend(self.gateway_counters(id));
             sets.push(set(CounterScope::LoadBalancer, balancer.name.to_string(), counters));
         }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use super::attributes::AttributeSet;
 use super::error::{ErrorCode, ModelError};
+use super::health_check::HealthCheckChange;
 use super::name::{Name, Zone};
-use super::objects::{Registration, State, Target, TargetGroup, Weight};
+use super::objects::{IpAddressType, Registration, State, Target, TargetGroup, Weight};
 use super::registry::{self, ObjectKind, Value};
 use super::settings::{self, Stickiness};
 use crate::datapath::counters;
@@ -25,6 +26,58 @@ pub const MAX_TARGETS: usize = counters::MAX_TARGETS / 2;
 /// One change. Objects are named by name or ARN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// Creates a load balancer, without a listener.
+    CreateLoadBalancer {
+        /// Its name.
+        name: Name,
+        /// What may travel inside.
+        ip_address_type: IpAddressType,
+        /// The zones that it serves; empty for every zone.
+        zones: BTreeSet<Zone>,
+    },
+    /// Deletes a load balancer with its listener, unless it is protected.
+    DeleteLoadBalancer {
+        /// Its name or ARN.
+        load_balancer: String,
+    },
+    /// Gives a load balancer its listener.
+    CreateListener {
+        /// The load balancer's name or ARN.
+        load_balancer: String,
+        /// The name or ARN of the group that it forwards to.
+        target_group: String,
+    },
+    /// Has a listener forward to another group.
+    ModifyListener {
+        /// Its ARN, or the name or ARN of its load balancer.
+        listener: String,
+        /// The name or ARN of the group that it forwards to.
+        target_group: String,
+    },
+    /// Takes a load balancer's listener away.
+    DeleteListener {
+        /// Its ARN, or the name or ARN of its load balancer.
+        listener: String,
+    },
+    /// Creates a target group, without targets.
+    CreateTargetGroup {
+        /// Its name.
+        name: Name,
+        /// How its targets are checked, where not by the defaults.
+        health_check: HealthCheckChange,
+    },
+    /// Changes how the targets of a group are checked.
+    ModifyTargetGroup {
+        /// Its name or ARN.
+        target_group: String,
+        /// What is to be another.
+        health_check: HealthCheckChange,
+    },
+    /// Deletes a target group that no listener uses, with its targets.
+    DeleteTargetGroup {
+        /// Its name or ARN.
+        target_group: String,
+    },
     /// Sets attributes of a load balancer.
     ModifyLoadBalancerAttributes {
         /// Its name or ARN.
@@ -89,6 +142,15 @@ pub struct TargetDescription {
 /// What a change did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// An object came, went, or is another as a whole.
+    Object {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Its name (a listener's: its load balancer's); none for one that was gone already.
+        name: Option<Name>,
+        /// What became of it.
+        change: ObjectChange,
+    },
     /// Attributes were set.
     Attributes {
         /// Of what kind of object.
@@ -105,6 +167,19 @@ pub enum Outcome {
         /// What became of whom; a target that is as it was is not listed.
         changed: Vec<(Ipv4Addr, TargetChange)>,
     },
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectChange {
+    /// It is new.
+    Created,
+    /// It is another than it was.
+    Modified,
+    /// It is gone.
+    Deleted,
+    /// It is as was asked for already.
+    Unchanged,
 }
 
 /// What became of a target.
@@ -127,6 +202,7 @@ impl Outcome {
     #[must_use]
     pub fn is_change(&self) -> bool {
         match self {
+            Outcome::Object { change, .. } => *change != ObjectChange::Unchanged,
             Outcome::Attributes { changed, .. } => !changed.is_empty(),
             Outcome::Targets { changed, .. } => !changed.is_empty(),
         }
@@ -142,6 +218,24 @@ impl State {
     pub fn apply(&self, change: &Change) -> Result<(State, Outcome), ModelError> {
         let mut next = self.clone();
         let outcome = match change {
+            Change::CreateLoadBalancer { name, ip_address_type, zones } => {
+                next.create_load_balancer(name, *ip_address_type, zones)?
+            }
+            Change::DeleteLoadBalancer { load_balancer } => next.delete_load_balancer(load_balancer)?,
+            Change::CreateListener { load_balancer, target_group } => {
+                next.create_listener(load_balancer, target_group)?
+            }
+            Change::ModifyListener { listener, target_group } => {
+                next.modify_default_action(listener, target_group)?
+            }
+            Change::DeleteListener { listener } => next.delete_listener(listener)?,
+            Change::CreateTargetGroup { name, health_check } => {
+                next.create_target_group(name, health_check)?
+            }
+            Change::ModifyTargetGroup { target_group, health_check } => {
+                next.modify_health_check(target_group, health_check)?
+            }
+            Change::DeleteTargetGroup { target_group } => next.delete_target_group(target_group)?,
             Change::ModifyLoadBalancerAttributes { load_balancer, attributes } => {
                 next.modify_load_balancer(load_balancer, attributes)?
             }
@@ -182,14 +276,16 @@ impl State {
         reference: &str,
         changes: &[(String, String)],
     ) -> Result<Outcome, ModelError> {
-        let balancer = self.load_balancer_of_listener(reference)?;
+        let (balancer, listener) = self.load_balancer_of_listener(reference)?;
         let name = balancer.name.clone();
-        let before = balancer.listener.attributes.clone();
+        let before = listener.attributes.clone();
         let after = modified(&before, changes)?;
-        let sticky = settings::stickiness(&self.target_group_of(balancer).attributes);
+        let sticky = settings::stickiness(&self.target_groups[&listener.target_group].attributes);
         check_idle_timeout(&before, &after, sticky)?;
         let outcome = attribute_outcome(ObjectKind::Listener, name.clone(), &before, &after);
-        entry(&mut self.load_balancers, &name).listener.attributes = after;
+        if let Some(listener) = &mut entry(&mut self.load_balancers, &name).listener {
+            listener.attributes = after;
+        }
         Ok(outcome)
     }
 
@@ -373,6 +469,6 @@ fn attribute_outcome(kind: ObjectKind, name: Name, before: &AttributeSet, after:
 }
 
 /// An object that was just found, to be changed; the old state keeps its own copy.
-fn entry<'a, T: Clone>(objects: &'a mut BTreeMap<Name, Arc<T>>, name: &Name) -> &'a mut T {
+pub(super) fn entry<'a, T: Clone>(objects: &'a mut BTreeMap<Name, Arc<T>>, name: &Name) -> &'a mut T {
     Arc::make_mut(objects.get_mut(name).expect("the name was taken from this map"))
 }

@@ -27,6 +27,16 @@ pub enum ErrorCode {
     InvalidTarget,
     /// More targets than a group or the node can hold.
     TooManyTargets,
+    /// More load balancers than the node can hold.
+    TooManyLoadBalancers,
+    /// A second listener of one load balancer (O-1).
+    TooManyListeners,
+    /// More target groups than the node can hold.
+    TooManyTargetGroups,
+    /// The deletion of a load balancer that is protected.
+    OperationNotPermitted,
+    /// The deletion of a target group that a listener uses.
+    ResourceInUse,
     /// A protocol that target groups or health checks do not speak.
     UnsupportedProtocol,
 }
@@ -45,6 +55,11 @@ impl ErrorCode {
             ErrorCode::TargetGroupAssociationLimit => "TargetGroupAssociationLimit",
             ErrorCode::InvalidTarget => "InvalidTarget",
             ErrorCode::TooManyTargets => "TooManyTargets",
+            ErrorCode::TooManyLoadBalancers => "TooManyLoadBalancers",
+            ErrorCode::TooManyListeners => "TooManyListeners",
+            ErrorCode::TooManyTargetGroups => "TooManyTargetGroups",
+            ErrorCode::OperationNotPermitted => "OperationNotPermitted",
+            ErrorCode::ResourceInUse => "ResourceInUse",
             ErrorCode::UnsupportedProtocol => "UnsupportedProtocol",
         }
     }

@@ -15,6 +15,7 @@ mod error;
 #[cfg(test)]
 mod fixture;
 mod health_check;
+mod lifecycle;
 mod matcher;
 mod name;
 mod objects;
@@ -24,10 +25,13 @@ pub mod registry;
 mod settings;
 
 pub use attributes::AttributeSet;
-pub use change::{Change, MAX_TARGETS, MAX_TARGETS_PER_GROUP, Outcome, TargetChange, TargetDescription};
+pub use change::{
+    Change, MAX_TARGETS, MAX_TARGETS_PER_GROUP, ObjectChange, Outcome, TargetChange, TargetDescription,
+};
 pub use document::objects_schema;
 pub use error::{ErrorCode, ModelError};
 pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckSettings, Probe};
+pub use lifecycle::{MAX_LOAD_BALANCERS, MAX_TARGET_GROUPS};
 pub use matcher::Matcher;
 pub use name::{Name, ObjectId, Zone};
 pub use objects::{

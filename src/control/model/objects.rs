@@ -27,7 +27,7 @@ pub struct State {
     pub(super) target_groups: BTreeMap<Name, Arc<TargetGroup>>,
 }
 
-/// A load balancer (gateway) with its one listener (O-1).
+/// A load balancer (gateway) with at most one listener (O-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancer {
     /// Its name, the only one of that name among load balancers.
@@ -40,8 +40,8 @@ pub struct LoadBalancer {
     pub zones: BTreeSet<Zone>,
     /// What it was given of.
     pub attributes: AttributeSet,
-    /// Where its flows go.
-    pub listener: Listener,
+    /// Where its flows go; without one they are dropped.
+    pub listener: Option<Listener>,
 }
 
 /// A load balancer's listener: no port, no protocol, one target group (O-1).
@@ -167,39 +167,46 @@ impl State {
     ///
     /// # Errors
     /// `ListenerNotFound`.
-    pub fn load_balancer_of_listener(&self, reference: &str) -> Result<&LoadBalancer, ModelError> {
+    pub fn load_balancer_of_listener(
+        &self,
+        reference: &str,
+    ) -> Result<(&LoadBalancer, &Listener), ModelError> {
         self.load_balancers()
-            .find(|balancer| balancer.listener_arn() == reference)
+            .find(|balancer| balancer.listener_arn().as_deref() == Some(reference))
             .or_else(|| self.load_balancer(reference).ok())
+            .and_then(|balancer| Some((balancer, balancer.listener.as_ref()?)))
             .ok_or_else(|| {
                 let message = format!("Listener '{reference}' not found");
                 ModelError::new(ErrorCode::ListenerNotFound, message)
             })
     }
 
-    /// The group that a load balancer of this state forwards to.
+    /// The group that a load balancer of this state forwards to; none where it has no listener.
     ///
     /// # Panics
     /// If `load_balancer` is of another state.
     #[must_use]
-    pub fn target_group_of(&self, load_balancer: &LoadBalancer) -> &TargetGroup {
-        &self.target_groups[&load_balancer.listener.target_group]
+    pub fn target_group_of(&self, load_balancer: &LoadBalancer) -> Option<&TargetGroup> {
+        let listener = load_balancer.listener.as_ref()?;
+        Some(&self.target_groups[&listener.target_group])
     }
 
     /// The load balancer that uses `target_group`, if any does (O-2: there is at most one).
     #[must_use]
     pub fn load_balancer_using(&self, target_group: &Name) -> Option<&LoadBalancer> {
-        self.load_balancers().find(|balancer| balancer.listener.target_group == *target_group)
+        let uses = |listener: &Listener| listener.target_group == *target_group;
+        self.load_balancers().find(|balancer| balancer.listener.as_ref().is_some_and(uses))
     }
 
-    /// What holds for the listener of a load balancer of this state.
+    /// What holds for the listener of a load balancer of this state, if it has one.
     ///
     /// # Panics
     /// If `load_balancer` is of another state.
     #[must_use]
-    pub fn listener_settings(&self, load_balancer: &LoadBalancer) -> ListenerSettings {
-        let group = self.target_group_of(load_balancer);
-        ListenerSettings::read(&load_balancer.listener.attributes, &group.attributes)
+    pub fn listener_settings(&self, load_balancer: &LoadBalancer) -> Option<ListenerSettings> {
+        let group = self.target_group_of(load_balancer)?;
+        let listener = load_balancer.listener.as_ref()?;
+        Some(ListenerSettings::read(&listener.attributes, &group.attributes))
     }
 
     /// Every drain under way. The drain clock ends each with `Change::FinishDraining` once its
@@ -233,10 +240,10 @@ impl LoadBalancer {
         name::load_balancer_arn(&self.name, self.id)
     }
 
-    /// Its listener's ARN (O-5).
+    /// Its listener's ARN (O-5), if it has one.
     #[must_use]
-    pub fn listener_arn(&self) -> String {
-        name::listener_arn(&self.name, self.id, self.listener.id)
+    pub fn listener_arn(&self) -> Option<String> {
+        Some(name::listener_arn(&self.name, self.id, self.listener.as_ref()?.id))
     }
 
     /// What its attributes mean.

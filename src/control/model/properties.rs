@@ -1,7 +1,7 @@
 //! Random changes, among them many bad ones, against a small obvious model: whatever is asked, the
 //! state stays valid, a refusal changes nothing, and what a state says survives being stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use proptest::collection::vec;
@@ -9,7 +9,9 @@ use proptest::prelude::*;
 
 use super::fixture;
 use super::registry::{self, ATTRIBUTES, ObjectKind, Values};
-use super::{Change, Registration, State, TargetDescription, Weight, Zone};
+use super::{
+    Change, HealthCheckChange, IpAddressType, Name, Registration, State, TargetDescription, Weight, Zone,
+};
 
 /// A handful of addresses, so that changes meet; the last cannot be a target.
 fn address() -> impl Strategy<Value = Ipv4Addr> {
@@ -58,7 +60,21 @@ fn change() -> impl Strategy<Value = Change> {
     let group = || prop::sample::select(vec!["fw", "spare", "nowhere"]).prop_map(str::to_owned);
     let balancer = || prop::sample::select(vec!["gw", "gw", "fw"]).prop_map(str::to_owned);
     let time = || 0..4_u64;
+    let name = |text: String| Name::try_from(text).expect("a name");
     prop_oneof![
+        1 => balancer().prop_map(move |text| Change::CreateLoadBalancer {
+            name: name(text), ip_address_type: IpAddressType::Ipv4, zones: BTreeSet::new(),
+        }),
+        1 => balancer().prop_map(|load_balancer| Change::DeleteLoadBalancer { load_balancer }),
+        2 => (balancer(), group())
+            .prop_map(|(load_balancer, target_group)| Change::CreateListener { load_balancer, target_group }),
+        1 => (balancer(), group())
+            .prop_map(|(listener, target_group)| Change::ModifyListener { listener, target_group }),
+        1 => balancer().prop_map(|listener| Change::DeleteListener { listener }),
+        1 => group().prop_map(move |text| Change::CreateTargetGroup {
+            name: name(text), health_check: HealthCheckChange::default(),
+        }),
+        1 => group().prop_map(|target_group| Change::DeleteTargetGroup { target_group }),
         1 => (balancer(), attributes(ObjectKind::LoadBalancer))
             .prop_map(|(load_balancer, attributes)| Change::ModifyLoadBalancerAttributes { load_balancer, attributes }),
         2 => (balancer(), attributes(ObjectKind::Listener))
@@ -113,8 +129,18 @@ fn follow(model: &mut Registrations, change: &Change) {
                 model.remove(&key);
             }
         }
+        Change::DeleteTargetGroup { target_group } => {
+            model.retain(|(group, _), _| group != target_group);
+        }
         _ => {}
     }
+}
+
+fn is_deletion(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::DeleteLoadBalancer { .. } | Change::DeleteListener { .. } | Change::DeleteTargetGroup { .. }
+    )
 }
 
 /// The rules on a state, written out anew from the text of the semantics.
@@ -139,9 +165,12 @@ fn assert_valid(state: &State) {
         assert!(group.targets.keys().all(|address| !address.is_multicast()), "O-3");
     }
     for balancer in state.load_balancers() {
-        let group = state.target_group_of(balancer);
+        let Some(group) = state.target_group_of(balancer) else {
+            assert_eq!((balancer.listener_arn(), state.listener_settings(balancer)), (None, None), "O-1");
+            continue;
+        };
         assert_eq!(state.load_balancer_using(&group.name), Some(balancer), "O-2");
-        let idle = state.listener_settings(balancer).tcp_idle_timeout.as_secs();
+        let idle = state.listener_settings(balancer).expect("it has a listener").tcp_idle_timeout.as_secs();
         assert!((60..=6000).contains(&idle), "A-7");
         let sticky = group
             .attributes
@@ -174,9 +203,14 @@ proptest! {
                     let stored = State::from_stored(&next.to_document());
                     prop_assert_eq!(stored.as_ref(), Ok(&next));
                     // Nothing is a change that the same change would make again, but for time.
-                    let (again, outcome) = next.apply(change).expect("it was accepted just now");
-                    prop_assert!(!outcome.is_change(), "{:?}", change);
-                    prop_assert_eq!(&again, &next);
+                    match next.apply(change) {
+                        Ok((again, outcome)) => {
+                            prop_assert!(!outcome.is_change(), "{:?}", change);
+                            prop_assert_eq!(&again, &next);
+                        }
+                        // By its name, what is deleted is nobody from then on.
+                        Err(error) => prop_assert!(is_deletion(change), "{:?}: {}", change, error),
+                    }
                     state = next;
                 }
             }

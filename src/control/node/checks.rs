@@ -50,12 +50,16 @@ impl NodeConfig {
         self.check_every_port_is_used()
     }
 
-    /// That every endpoint's load balancer is one of `state`. To be asked before EAL starts, with
-    /// the state that the node is about to run.
+    /// That every endpoint's load balancer is one of `state`, as long as that is the operator's document
+    /// as it was written: a slip is told before EAL starts. What was changed since may have been changed on
+    /// purpose; an endpoint whose load balancer was deleted drops its packets, and does so after a restart.
     ///
     /// # Errors
     /// The first endpoint that leads nowhere.
     pub fn agrees_with(&self, state: &State) -> Result<(), ConfigError> {
+        if state.generation() > 0 {
+            return Ok(());
+        }
         for (position, endpoint) in self.endpoints.iter().enumerate() {
             let name = &endpoint.load_balancer;
             if state.load_balancer(name.as_str()).is_err() {

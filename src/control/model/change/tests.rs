@@ -37,7 +37,7 @@ fn listener_attributes(attributes: &[(&str, &str)]) -> Change {
 fn accept(state: &State, change: &Change) -> (State, Vec<(Ipv4Addr, TargetChange)>) {
     match state.apply(change).expect("accepted") {
         (next, Outcome::Targets { changed, .. }) => (next, changed),
-        (next, Outcome::Attributes { .. }) => (next, Vec::new()),
+        (next, Outcome::Attributes { .. } | Outcome::Object { .. }) => (next, Vec::new()),
     }
 }
 
@@ -147,11 +147,11 @@ fn a7_the_idle_timeout_cannot_be_changed_while_the_group_is_sticky() {
     let other = listener_attributes(&[("send_tcp_reset.on_idle_timeout.enabled", "true")]);
     let (next, _) = accept(&sticky, &other);
     let balancer = next.load_balancer("gw").expect("the balancer");
-    assert_eq!(next.listener_settings(balancer).tcp_idle_timeout.as_secs(), 350);
+    assert_eq!(next.listener_settings(balancer).expect("a listener").tcp_idle_timeout.as_secs(), 350);
     // What was set comes back with the 5-tuple.
     let (next, _) = accept(&next, &group_attributes(&[("stickiness.enabled", "false")]));
     let balancer = next.load_balancer("gw").expect("the balancer");
-    assert_eq!(next.listener_settings(balancer).tcp_idle_timeout.as_secs(), 600);
+    assert_eq!(next.listener_settings(balancer).expect("a listener").tcp_idle_timeout.as_secs(), 600);
 }
 
 #[test]
@@ -183,8 +183,9 @@ fn objects_are_found_by_name_and_by_arn() {
     let balancer = state.load_balancer("gw").expect("by name");
     assert_eq!(state.target_group(&group.arn()), Ok(group));
     assert_eq!(state.load_balancer(&balancer.arn()), Ok(balancer));
-    for reference in ["gw", &balancer.arn(), &balancer.listener_arn()] {
-        assert_eq!(state.load_balancer_of_listener(reference), Ok(balancer), "{reference}");
+    let listener = balancer.listener.as_ref().expect("a listener");
+    for reference in ["gw", &balancer.arn(), &balancer.listener_arn().expect("a listener")] {
+        assert_eq!(state.load_balancer_of_listener(reference), Ok((balancer, listener)), "{reference}");
     }
     // The same name and another id is another object.
     let foreign = group.arn().replace(&group.id.to_string(), "0123456789abcdef");

@@ -23,7 +23,8 @@ impl LoadBalancerDocument {
             let message = format!("another load balancer is called '{name}' already");
             return Err(ModelError::new(ErrorCode::DuplicateLoadBalancerName, message).under("name"));
         }
-        let listener = self.listener.read(&name, source, state).map_err(|error| error.under("listener"))?;
+        let listener = self.listener.map(|listener| listener.read(&name, source, state));
+        let listener = listener.transpose().map_err(|error| error.under("listener"))?;
         Ok(LoadBalancer {
             id: self.id.unwrap_or_else(|| ObjectId::derive("loadbalancer", &name, 0)),
             ip_address_type: self.ip_address_type,
@@ -41,11 +42,11 @@ impl LoadBalancerDocument {
             ip_address_type: balancer.ip_address_type,
             zones: balancer.zones.iter().cloned().collect(),
             attributes: AttributeEntries::write(&balancer.attributes),
-            listener: ListenerDocument {
-                id: Some(balancer.listener.id),
-                target_group: balancer.listener.target_group.clone(),
-                attributes: AttributeEntries::write(&balancer.listener.attributes),
-            },
+            listener: balancer.listener.as_ref().map(|listener| ListenerDocument {
+                id: Some(listener.id),
+                target_group: listener.target_group.clone(),
+                attributes: AttributeEntries::write(&listener.attributes),
+            }),
         }
     }
 }

@@ -66,8 +66,9 @@ struct LoadBalancerDocument {
     #[serde(default, skip_serializing_if = "AttributeEntries::is_empty")]
     #[schemars(schema_with = "attributes::load_balancer_attributes")]
     attributes: AttributeEntries,
-    /// Where its flows go.
-    listener: ListenerDocument,
+    /// Where its flows go; without a listener they are dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    listener: Option<ListenerDocument>,
 }
 
 /// A load balancer's listener.
@@ -242,6 +243,7 @@ impl ObjectsDocument {
             let at = format!("load_balancers[{position}]");
             let balancer = document.read(source, &state).map_err(|error| error.under(&at))?;
             state.load_balancers.insert(balancer.name.clone(), Arc::new(balancer));
+            state.check_load_balancer_count().map_err(|error| error.under(&at))?;
         }
         Ok(state)
     }

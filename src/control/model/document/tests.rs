@@ -43,8 +43,8 @@ fn the_fixture_is_read_as_it_says() {
     let state = fixture::state();
     let balancer = state.load_balancer("gw").expect("there");
     assert_eq!(balancer.ip_address_type, IpAddressType::Ipv4, "O-1");
-    assert_eq!(balancer.listener.target_group.as_str(), "fw");
-    let targets: Vec<_> = state.target_group_of(balancer).targets.iter().collect();
+    assert_eq!(balancer.listener.as_ref().expect("a listener").target_group.as_str(), "fw");
+    let targets: Vec<_> = state.target_group_of(balancer).expect("it has a listener").targets.iter().collect();
     let told = targets.iter().map(|(address, target)| {
         (address.to_string(), target.zone.as_ref().map(Zone::as_str), target.weight.get())
     });
@@ -90,10 +90,10 @@ fn o1_o2_objects_that_cannot_be_are_refused() {
         ),
         (
             "/load_balancers/-",
-            json!({ "name": "gw2" }),
+            json!({ "name": "gw2", "listener": {} }),
             ValidationError,
-            "load_balancers[1]",
-            "missing field `listener`",
+            "load_balancers[1].listener",
+            "missing field `target_group`",
         ),
         (
             "/load_balancers/0/ip_address_type",

@@ -211,6 +211,19 @@ fn an_endpoint_that_leads_to_no_load_balancer_is_refused() {
 }
 
 #[test]
+fn a_load_balancer_that_was_deleted_since_does_not_keep_the_node_from_starting_a9() {
+    let config = NodeConfig::parse(GOOD).expect("good");
+    let seed = State::from_document(
+        r#"{ "version": 1, "load_balancers": [ { "name": "gw" } ], "target_groups": [] }"#,
+    )
+    .expect("valid");
+    assert_eq!(config.agrees_with(&seed), Ok(()), "one without a listener is there");
+    let delete = crate::control::model::Change::DeleteLoadBalancer { load_balancer: "gw".to_owned() };
+    let (changed, _) = seed.apply(&delete).expect("not protected");
+    assert_eq!(config.agrees_with(&changed), Ok(()));
+}
+
+#[test]
 fn ports_that_cannot_be_are_refused() {
     let device = "device = \"0000:3b:00.0\"";
     let expects = "must be a PCI address such as 0000:3b:00.0, or a virtual device such as \

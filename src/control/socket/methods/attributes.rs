@@ -152,11 +152,11 @@ fn describe_listener_attributes(
     asked: DescribeListenerAttributes,
 ) -> Result<Attributes, RpcError> {
     let state = call.service.state();
-    let balancer = state
+    let (_, listener) = state
         .load_balancer_of_listener(&asked.listener_arn)
         .map_err(|error| fault::of_model(error, "ListenerArn", &state))?;
     Ok(Attributes {
-        attributes: listed(&balancer.listener.attributes),
+        attributes: listed(&listener.attributes),
         detection_time_ms: None,
         generation: state.generation(),
     })

@@ -33,6 +33,9 @@ pub(super) fn of_workers(error: &Unavailable) -> RpcError {
 
 /// The model's path in the words of the request: the model speaks the configuration's snake_case.
 fn in_parameters(path: &str) -> String {
+    if let Some(name) = in_creation(path) {
+        return name.to_owned();
+    }
     match path.strip_prefix("attributes").or_else(|| path.strip_prefix("targets")) {
         Some(rest) if path.starts_with("attributes") => format!("Attributes{rest}"),
         Some(rest) => {
@@ -40,6 +43,21 @@ fn in_parameters(path: &str) -> String {
         }
         None => path.to_owned(),
     }
+}
+
+/// The same for what objects are created and changed with.
+fn in_creation(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "name" => "Name",
+        "target_group" => "DefaultActions[0].TargetGroupArn",
+        "health_check.protocol" => "HealthCheckProtocol",
+        "health_check.port" => "HealthCheckPort",
+        "health_check.path" => "HealthCheckPath",
+        "health_check.matcher" => "Matcher.HttpCode",
+        "health_check.interval_seconds" => "HealthCheckIntervalSeconds",
+        "health_check.timeout_seconds" => "HealthCheckTimeoutSeconds",
+        _ => return None,
+    })
 }
 
 /// The names there are, where one was given that there is not.

@@ -1,9 +1,10 @@
-//! `describe-target-groups`.
+//! Target groups: described, created, changed and deleted (O-2, H-1).
 
 #![forbid(unsafe_code)]
 
+use super::balancers::{Done, changed};
 use super::fault;
-use crate::control::model::{GENEVE_PORT, State, TargetGroup};
+use crate::control::model::{Change, GENEVE_PORT, HealthCheckChange, Name, State, TargetGroup};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use schemars::JsonSchema;
@@ -15,6 +16,17 @@ pub(super) fn register(table: &mut Dispatcher) {
         "describe-target-groups",
         "Lists target groups with their health checks and detection times: all of them, that of one load balancer, or those named.",
         describe_target_groups,
+    );
+    table.method("create-target-group", "Creates a target group, without targets.", create_target_group);
+    table.method(
+        "modify-target-group",
+        "Changes how the targets of a group are checked; what is not given stays.",
+        modify_target_group,
+    );
+    table.method(
+        "delete-target-group",
+        "Deletes a target group and its targets, unless a listener uses it.",
+        delete_target_group,
     );
 }
 
@@ -89,10 +101,148 @@ pub struct TargetGroupDescription {
 
 /// Status codes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "PascalCase")]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub struct CodeMatcher {
     /// A list of codes and ranges, such as `200,301-302`.
     pub http_code: String,
+}
+
+/// Parameters that have, beside their own members, those of a health check: serde refuses unknown members
+/// only where all of them are the struct's own.
+macro_rules! with_health_check {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "PascalCase", deny_unknown_fields)]
+        pub struct $name {
+            $($own)*
+            /// `TCP`, `HTTP` or `HTTPS`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub health_check_protocol: Option<String>,
+            /// A port's number, or `traffic-port`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub health_check_port: Option<String>,
+            /// `true`, if it is given: a gateway's targets are always checked.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub health_check_enabled: Option<bool>,
+            /// With HTTP and HTTPS: what is asked for.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub health_check_path: Option<String>,
+            /// Between two checks of a target: 5 to 300.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub health_check_interval_seconds: Option<u32>,
+            /// How long an answer may take: 2 to 120.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub health_check_timeout_seconds: Option<u32>,
+            /// Successes in a row that make a target healthy: 2 to 10.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub healthy_threshold_count: Option<u8>,
+            /// Failures in a row that make a target unhealthy: 2 to 10.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub unhealthy_threshold_count: Option<u8>,
+            /// With HTTP and HTTPS: the answers that count as success.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub matcher: Option<CodeMatcher>,
+        }
+
+        impl $name {
+            /// What is given of the health check.
+            fn health_check(&self) -> Result<HealthCheckChange, RpcError> {
+                if self.health_check_enabled == Some(false) {
+                    let message = "the health checks of a gateway's targets cannot be disabled";
+                    return Err(RpcError::invalid_params("HealthCheckEnabled", message));
+                }
+                Ok(HealthCheckChange {
+                    protocol: self.health_check_protocol.clone(),
+                    port: self.health_check_port.clone(),
+                    path: self.health_check_path.clone(),
+                    matcher: self.matcher.as_ref().map(|matcher| matcher.http_code.clone()),
+                    interval_seconds: self.health_check_interval_seconds,
+                    timeout_seconds: self.health_check_timeout_seconds,
+                    healthy_threshold: self.healthy_threshold_count,
+                    unhealthy_threshold: self.unhealthy_threshold_count,
+                })
+            }
+        }
+    };
+}
+
+with_health_check! {
+    /// A target group to create. What is not given of its health check has its default.
+    pub struct CreateTargetGroup {
+        /// Its name, the only one of that name among target groups.
+        pub name: Name,
+        /// `GENEVE`, if it is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub protocol: Option<String>,
+        /// 6081, if it is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub port: Option<u16>,
+        /// `ip`, if it is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub target_type: Option<String>,
+    }
+}
+
+with_health_check! {
+    /// A target group and how its targets are checked from now on. What is not given stays.
+    pub struct ModifyTargetGroup {
+        /// Its ARN or name.
+        pub target_group_arn: String,
+    }
+}
+
+/// The target group to delete.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub struct DeleteTargetGroup {
+    /// Its ARN or name; an ARN that is gone already is no error.
+    pub target_group_arn: String,
+}
+
+/// Target groups after a change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ChangedTargetGroups {
+    /// The one that was asked for, new or as it was.
+    pub target_groups: Vec<TargetGroupDescription>,
+    /// The configuration's number, this change included.
+    pub generation: u64,
+}
+
+fn create_target_group(call: &Call<'_>, asked: CreateTargetGroup) -> Result<ChangedTargetGroups, RpcError> {
+    let port = asked.port.map(|port| port.to_string());
+    for (parameter, given, only) in [
+        ("Protocol", &asked.protocol, "GENEVE".to_owned()),
+        ("Port", &port, GENEVE_PORT.to_string()),
+        ("TargetType", &asked.target_type, "ip".to_owned()),
+    ] {
+        if let Some(given) = given.as_ref().filter(|given| **given != only) {
+            let message = format!("'{given}' must be '{only}', or left out");
+            return Err(RpcError::invalid_params(parameter, message));
+        }
+    }
+    let change = Change::CreateTargetGroup { name: asked.name.clone(), health_check: asked.health_check()? };
+    let generation = changed(call, &change, "Name")?;
+    Ok(ChangedTargetGroups { target_groups: described(call, asked.name.as_str()), generation })
+}
+
+fn modify_target_group(call: &Call<'_>, asked: ModifyTargetGroup) -> Result<ChangedTargetGroups, RpcError> {
+    let health_check = asked.health_check()?;
+    let target_group = asked.target_group_arn;
+    let change = Change::ModifyTargetGroup { target_group: target_group.clone(), health_check };
+    let generation = changed(call, &change, "TargetGroupArn")?;
+    Ok(ChangedTargetGroups { target_groups: described(call, &target_group), generation })
+}
+
+fn delete_target_group(call: &Call<'_>, asked: DeleteTargetGroup) -> Result<Done, RpcError> {
+    let change = Change::DeleteTargetGroup { target_group: asked.target_group_arn };
+    Ok(Done { generation: changed(call, &change, "TargetGroupArn")? })
+}
+
+fn described(call: &Call<'_>, reference: &str) -> Vec<TargetGroupDescription> {
+    let state = call.service.state();
+    state.target_group(reference).map(|group| TargetGroupDescription::of(&state, group)).into_iter().collect()
 }
 
 fn describe_target_groups(call: &Call<'_>, asked: DescribeTargetGroups) -> Result<TargetGroups, RpcError> {
@@ -102,7 +252,8 @@ fn describe_target_groups(call: &Call<'_>, asked: DescribeTargetGroups) -> Resul
         let balancer = state
             .load_balancer(reference)
             .map_err(|error| fault::of_model(error, "LoadBalancerArn", &state))?;
-        target_groups.push(TargetGroupDescription::of(&state, state.target_group_of(balancer)));
+        let group = state.target_group_of(balancer);
+        target_groups.extend(group.map(|group| TargetGroupDescription::of(&state, group)));
     }
     for (parameter, references) in [("TargetGroupArns", &asked.target_group_arns), ("Names", &asked.names)] {
         for (index, reference) in references.iter().enumerate() {

@@ -1,0 +1,234 @@
+//! The verbs that create, change and delete objects: their flags, and what is printed after.
+
+#![forbid(unsafe_code)]
+
+use super::arguments::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
+use super::flags::{action, code_matcher};
+use super::objects;
+use super::table::Look;
+use crate::control::model::{IpAddressType, Name, Zone};
+use crate::control::socket::methods::balancers::{
+    Action, ChangedListeners, ChangedLoadBalancers, CreateListener, CreateLoadBalancer, DeleteListener,
+    DeleteLoadBalancer, Done, Listeners, LoadBalancers, ModifyListener,
+};
+use crate::control::socket::methods::groups::{
+    ChangedTargetGroups, CodeMatcher, CreateTargetGroup, DeleteTargetGroup, ModifyTargetGroup, TargetGroups,
+};
+use clap::Args;
+
+fn name(text: &str) -> Result<Name, String> {
+    Name::try_from(text.to_owned())
+}
+
+fn zone(text: &str) -> Result<Zone, String> {
+    Zone::try_from(text.to_owned())
+}
+
+fn ip_address_type(text: &str) -> Result<IpAddressType, String> {
+    match text {
+        "ipv4" => Ok(IpAddressType::Ipv4),
+        "dualstack" => Ok(IpAddressType::Dualstack),
+        _ => Err("must be 'ipv4' or 'dualstack'".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateLoadBalancerFlags {
+    /// Its name.
+    #[arg(long, value_parser = name)]
+    name: Name,
+    /// `gateway`, if it is given.
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// `ipv4`, or `dualstack` to let IPv6 through too.
+    #[arg(long, value_name = "TYPE", default_value = "ipv4", value_parser = ip_address_type)]
+    ip_address_type: IpAddressType,
+    /// The zones that it serves; every zone if none is given.
+    #[arg(long, num_args = 1.., value_name = "ZONE", value_parser = zone)]
+    availability_zones: Vec<Zone>,
+}
+
+impl CreateLoadBalancerFlags {
+    pub(super) fn params(self) -> CreateLoadBalancer {
+        CreateLoadBalancer {
+            name: self.name,
+            kind: self.kind,
+            ip_address_type: self.ip_address_type,
+            availability_zones: self.availability_zones,
+        }
+    }
+}
+
+impl LoadBalancerFlag {
+    pub(super) fn deletion(self) -> DeleteLoadBalancer {
+        DeleteLoadBalancer { load_balancer_arn: self.load_balancer }
+    }
+}
+
+impl ListenerFlag {
+    pub(super) fn deletion(self) -> DeleteListener {
+        DeleteListener { listener_arn: self.listener }
+    }
+}
+
+impl TargetGroupFlag {
+    pub(super) fn deletion(self) -> DeleteTargetGroup {
+        DeleteTargetGroup { target_group_arn: self.target_group }
+    }
+}
+
+#[derive(Debug, Args)]
+struct ActionFlag {
+    /// What it does: to forward to a target group.
+    #[arg(long, num_args = 1.., required = true, value_parser = action,
+          value_name = "Type=forward,TargetGroupArn=NAME|ARN")]
+    default_actions: Vec<Action>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateListenerFlags {
+    #[command(flatten)]
+    balancer: LoadBalancerFlag,
+    #[command(flatten)]
+    actions: ActionFlag,
+}
+
+impl CreateListenerFlags {
+    pub(super) fn params(self) -> CreateListener {
+        let default_actions = self.actions.default_actions;
+        CreateListener { load_balancer_arn: self.balancer.load_balancer, default_actions }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModifyDefaultActionFlags {
+    #[command(flatten)]
+    listener: ListenerFlag,
+    #[command(flatten)]
+    actions: ActionFlag,
+}
+
+impl ModifyDefaultActionFlags {
+    pub(super) fn params(self) -> ModifyListener {
+        let default_actions = self.actions.default_actions;
+        ModifyListener { listener_arn: self.listener.listener, default_actions }
+    }
+}
+
+/// How targets are checked; what is not given has its default, or stays.
+#[derive(Debug, Args)]
+struct HealthCheckFlags {
+    /// TCP, HTTP or HTTPS.
+    #[arg(long, value_name = "PROTOCOL")]
+    health_check_protocol: Option<String>,
+    /// A port, or `traffic-port`.
+    #[arg(long, value_name = "PORT")]
+    health_check_port: Option<String>,
+    /// With HTTP and HTTPS: what is asked for.
+    #[arg(long, value_name = "PATH")]
+    health_check_path: Option<String>,
+    /// Between two checks of a target.
+    #[arg(long, value_name = "SECONDS")]
+    health_check_interval_seconds: Option<u32>,
+    /// How long an answer may take.
+    #[arg(long, value_name = "SECONDS")]
+    health_check_timeout_seconds: Option<u32>,
+    /// Successes in a row that make a target healthy.
+    #[arg(long, value_name = "COUNT")]
+    healthy_threshold_count: Option<u8>,
+    /// Failures in a row that make a target unhealthy.
+    #[arg(long, value_name = "COUNT")]
+    unhealthy_threshold_count: Option<u8>,
+    /// With HTTP and HTTPS: the answers that count as success.
+    #[arg(long, value_name = "HttpCode=CODES", value_parser = code_matcher)]
+    matcher: Option<CodeMatcher>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateTargetGroupFlags {
+    /// Its name.
+    #[arg(long, value_parser = name)]
+    name: Name,
+    /// `GENEVE`, if it is given.
+    #[arg(long)]
+    protocol: Option<String>,
+    /// 6081, if it is given.
+    #[arg(long)]
+    port: Option<u16>,
+    /// `ip`, if it is given.
+    #[arg(long, value_name = "TYPE")]
+    target_type: Option<String>,
+    #[command(flatten)]
+    check: HealthCheckFlags,
+}
+
+impl CreateTargetGroupFlags {
+    pub(super) fn params(self) -> CreateTargetGroup {
+        let check = self.check;
+        CreateTargetGroup {
+            name: self.name,
+            protocol: self.protocol,
+            port: self.port,
+            target_type: self.target_type,
+            health_check_protocol: check.health_check_protocol,
+            health_check_port: check.health_check_port,
+            health_check_enabled: None,
+            health_check_path: check.health_check_path,
+            health_check_interval_seconds: check.health_check_interval_seconds,
+            health_check_timeout_seconds: check.health_check_timeout_seconds,
+            healthy_threshold_count: check.healthy_threshold_count,
+            unhealthy_threshold_count: check.unhealthy_threshold_count,
+            matcher: check.matcher,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModifyHealthCheckFlags {
+    #[command(flatten)]
+    group: TargetGroupFlag,
+    #[command(flatten)]
+    check: HealthCheckFlags,
+}
+
+impl ModifyHealthCheckFlags {
+    pub(super) fn params(self) -> ModifyTargetGroup {
+        let check = self.check;
+        ModifyTargetGroup {
+            target_group_arn: self.group.target_group,
+            health_check_protocol: check.health_check_protocol,
+            health_check_port: check.health_check_port,
+            health_check_enabled: None,
+            health_check_path: check.health_check_path,
+            health_check_interval_seconds: check.health_check_interval_seconds,
+            health_check_timeout_seconds: check.health_check_timeout_seconds,
+            healthy_threshold_count: check.healthy_threshold_count,
+            unhealthy_threshold_count: check.unhealthy_threshold_count,
+            matcher: check.matcher,
+        }
+    }
+}
+
+pub(super) fn load_balancers(result: &ChangedLoadBalancers, look: &Look) -> String {
+    let shown =
+        objects::load_balancers(&LoadBalancers { load_balancers: result.load_balancers.clone() }, look);
+    format!("{shown}\n{}", generation(result.generation))
+}
+
+pub(super) fn listeners(result: &ChangedListeners, look: &Look) -> String {
+    let shown = objects::listeners(&Listeners { listeners: result.listeners.clone() }, look);
+    format!("{shown}\n{}", generation(result.generation))
+}
+
+pub(super) fn target_groups(result: &ChangedTargetGroups, look: &Look) -> String {
+    let shown = objects::target_groups(&TargetGroups { target_groups: result.target_groups.clone() }, look);
+    format!("{shown}\n{}", generation(result.generation))
+}
+
+pub(super) fn done(result: &Done, _: &Look) -> String {
+    generation(result.generation)
+}
+
+fn generation(generation: u64) -> String {
+    format!("The configuration's generation is {generation}.\n")
+}
