@@ -111,6 +111,75 @@ fn changes_are_made_with_the_flags_of_aws() {
 }
 
 #[test]
+fn objects_are_created_changed_and_deleted_with_the_flags_of_aws_a9() {
+    let daemon = Daemon::start();
+    for (arguments, expected) in [
+        (
+            vec![
+                "create-target-group",
+                "--name",
+                "web",
+                "--protocol",
+                "GENEVE",
+                "--port",
+                "6081",
+                "--health-check-protocol",
+                "HTTPS",
+                "--health-check-port",
+                "8443",
+                "--health-check-path",
+                "/up",
+                "--matcher",
+                "HttpCode=200,301-302",
+            ],
+            "HTTPS 8443/up",
+        ),
+        (
+            vec![
+                "create-load-balancer",
+                "--name",
+                "branch",
+                "--type",
+                "gateway",
+                "--ip-address-type",
+                "dualstack",
+            ],
+            "dualstack",
+        ),
+        (
+            vec![
+                "create-listener",
+                "--load-balancer-arn",
+                "branch",
+                "--default-actions",
+                "Type=forward,TargetGroupArn=web",
+            ],
+            "branch       forward  web",
+        ),
+        (
+            vec!["modify-listener", "--listener-arn", "branch", "--default-actions", "TargetGroupArn=spare"],
+            "spare",
+        ),
+        (
+            vec!["modify-target-group", "--target-group", "web", "--health-check-interval-seconds", "20"],
+            "20 s",
+        ),
+        (vec!["delete-target-group", "--target-group-arn", "web"], "The configuration's generation is 6."),
+        (vec!["delete-listener", "--listener", "branch"], "generation is 7."),
+        (vec!["delete-load-balancer", "--load-balancer", "branch"], "generation is 8."),
+    ] {
+        let table = shown(&daemon, &arguments);
+        assert!(table.contains(expected), "{arguments:?} does not show {expected}:\n{table}");
+    }
+    let (code, said) = refused(&daemon.path(), &["delete-target-group", "--target-group", "fw"]);
+    assert_eq!(code, 1);
+    assert!(
+        said.ends_with("is currently in use by a listener or a rule (ResourceInUse at TargetGroupArn)\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_refusal_is_one_sentence_and_exit_code_1() {
     let daemon = Daemon::start();
     let (code, said) = refused(&daemon.path(), &["targets", "fww"]);

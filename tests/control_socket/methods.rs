@@ -248,6 +248,166 @@ fn what_is_not_there_is_told_by_its_kind_with_what_there_is() {
 }
 
 #[test]
+fn a9_a_protected_load_balancer_is_not_deleted_and_a_group_in_use_neither() {
+    let (_daemon, mut client) = daemon();
+    let protect = |flag| json!({"LoadBalancerArn": "gw", "Attributes": [{"Key": "deletion_protection.enabled", "Value": flag}]});
+    client.call("modify-load-balancer-attributes", protect("true")).unwrap();
+    let arn =
+        client.call("describe-load-balancers", json!({})).unwrap()["LoadBalancers"][0]["LoadBalancerArn"]
+            .clone();
+    let error = client.call("delete-load-balancer", json!({"LoadBalancerArn": arn})).unwrap_err();
+    assert_eq!(
+        (error["code"].as_i64(), &error["data"]["kind"]),
+        (Some(-32000), &json!("OperationNotPermitted"))
+    );
+    let error = client.call("delete-target-group", json!({"TargetGroupArn": "fw"})).unwrap_err();
+    assert_eq!(error["data"]["kind"], "ResourceInUse");
+    client.call("modify-load-balancer-attributes", protect("false")).unwrap();
+    assert_eq!(
+        client.call("delete-load-balancer", json!({"LoadBalancerArn": arn})).unwrap(),
+        json!({"Generation": 3})
+    );
+    assert_eq!(client.call("describe-load-balancers", json!({})).unwrap(), json!({"LoadBalancers": []}));
+    assert_eq!(client.call("describe-listeners", json!({})).unwrap(), json!({"Listeners": []}));
+    // Gone is gone: by its ARN a second time, and no name of anybody.
+    assert_eq!(
+        client.call("delete-load-balancer", json!({"LoadBalancerArn": arn})).unwrap(),
+        json!({"Generation": 3})
+    );
+    let error = client.call("delete-load-balancer", json!({"LoadBalancerArn": "gw"})).unwrap_err();
+    assert_eq!(error["data"]["kind"], "LoadBalancerNotFound");
+    assert_eq!(
+        client.call("delete-target-group", json!({"TargetGroupArn": GROUP_ARN})).unwrap(),
+        json!({"Generation": 4})
+    );
+    assert_eq!(
+        client.call("describe-target-groups", json!({})).unwrap()["TargetGroups"].as_array().unwrap().len(),
+        1
+    );
+}
+
+#[test]
+fn o1_o2_a_gateway_is_made_from_nothing_as_with_aws() {
+    let (_daemon, mut client) = daemon();
+    let group = json!({"Name": "web", "Protocol": "GENEVE", "Port": 6081, "TargetType": "ip",
+        "HealthCheckProtocol": "HTTPS", "HealthCheckPort": "traffic-port", "Matcher": {"HttpCode": "204"}});
+    let made = client.call("create-target-group", group.clone()).unwrap();
+    let described = &made["TargetGroups"][0];
+    assert_eq!(
+        (&described["HealthCheckProtocol"], &described["HealthCheckPort"], &described["Matcher"]["HttpCode"]),
+        (&json!("HTTPS"), &json!("traffic-port"), &json!("204"))
+    );
+    let balancer = json!({"Name": "branch", "Type": "gateway", "AvailabilityZones": ["b"]});
+    let made_balancer = client.call("create-load-balancer", balancer.clone()).unwrap();
+    let arn = made_balancer["LoadBalancers"][0]["LoadBalancerArn"].clone();
+    assert_eq!(made_balancer["LoadBalancers"][0]["AvailabilityZones"], json!([{"ZoneName": "b"}]));
+    let listener = json!({"LoadBalancerArn": arn,
+        "DefaultActions": [{"Type": "forward", "TargetGroupArn": described["TargetGroupArn"]}]});
+    let made_listener = client.call("create-listener", listener.clone()).unwrap();
+    assert_eq!(made_listener["Generation"], 3);
+    assert_eq!(made_listener["Listeners"][0]["LoadBalancerArn"], arn);
+    // Asked for again, each is as it was.
+    for (method, params, made) in
+        [("create-load-balancer", balancer, "LoadBalancers"), ("create-listener", listener, "Listeners")]
+    {
+        let again = client.call(method, params).unwrap();
+        assert_eq!(again["Generation"], 3, "{method}");
+        assert!(again[made][0].is_object(), "{method}");
+    }
+    let again = client.call("create-target-group", group).unwrap();
+    assert_eq!(again["TargetGroups"][0]["TargetGroupArn"], described["TargetGroupArn"]);
+}
+
+#[test]
+fn what_cannot_be_created_is_refused_at_its_parameter() {
+    let (_daemon, mut client) = daemon();
+    for (method, params, kind, path) in [
+        ("create-load-balancer", json!({"Name": "a b"}), "ValidationError", "Name"),
+        ("create-load-balancer", json!({"Name": "x", "Type": "network"}), "ValidationError", "Type"),
+        ("create-load-balancer", json!({"Name": "gw"}), "DuplicateLoadBalancerName", "Name"),
+        ("create-target-group", json!({"Name": "x", "Protocol": "HTTP"}), "ValidationError", "Protocol"),
+        ("create-target-group", json!({"Name": "x", "Port": 80}), "ValidationError", "Port"),
+        (
+            "create-target-group",
+            json!({"Name": "x", "TargetType": "instance"}),
+            "ValidationError",
+            "TargetType",
+        ),
+        (
+            "create-target-group",
+            json!({"Name": "x", "HealthCheckEnabled": false}),
+            "ValidationError",
+            "HealthCheckEnabled",
+        ),
+        (
+            "create-target-group",
+            json!({"Name": "x", "HealthCheckProtocol": "UDP"}),
+            "UnsupportedProtocol",
+            "HealthCheckProtocol",
+        ),
+        (
+            "create-target-group",
+            json!({"Name": "x", "HealthCheckPort": "0"}),
+            "ValidationError",
+            "HealthCheckPort",
+        ),
+        (
+            "create-target-group",
+            json!({"Name": "x", "HealthCheckPath": "/"}),
+            "ValidationError",
+            "HealthCheckPath",
+        ),
+        (
+            "create-target-group",
+            json!({"Name": "x", "HealthCheckProtocol": "HTTP", "Matcher": {"HttpCode": "99"}}),
+            "ValidationError",
+            "Matcher.HttpCode",
+        ),
+        ("create-target-group", json!({"Name": "fw"}), "DuplicateTargetGroupName", "Name"),
+        (
+            "modify-target-group",
+            json!({"TargetGroupArn": "fw", "HealthCheckIntervalSeconds": 4}),
+            "ValidationError",
+            "HealthCheckIntervalSeconds",
+        ),
+        ("modify-target-group", json!({"TargetGroupArn": "nobody"}), "TargetGroupNotFound", "TargetGroupArn"),
+        (
+            "create-listener",
+            json!({"LoadBalancerArn": "gw", "DefaultActions": []}),
+            "ValidationError",
+            "DefaultActions",
+        ),
+        (
+            "create-listener",
+            json!({"LoadBalancerArn": "gw", "DefaultActions": [{"Type": "redirect", "TargetGroupArn": "fw"}]}),
+            "ValidationError",
+            "DefaultActions[0].Type",
+        ),
+        (
+            "create-listener",
+            json!({"LoadBalancerArn": "gw", "DefaultActions": [{"Type": "forward", "TargetGroupArn": "fww"}]}),
+            "TargetGroupNotFound",
+            "DefaultActions[0].TargetGroupArn",
+        ),
+        (
+            "create-listener",
+            json!({"LoadBalancerArn": "gw", "DefaultActions": [{"Type": "forward", "TargetGroupArn": "spare"}]}),
+            "TooManyListeners",
+            "LoadBalancerArn",
+        ),
+    ] {
+        let error = client.call(method, params.clone()).unwrap_err();
+        assert_eq!(
+            (&error["data"]["kind"], &error["data"]["path"]),
+            (&json!(kind), &json!(path)),
+            "{method} {params}"
+        );
+    }
+    let state = client.call("describe-target-group-attributes", json!({"TargetGroupArn": "fw"})).unwrap();
+    assert_eq!(state["Generation"], 0);
+}
+
+#[test]
 fn flows_are_filtered_and_limited_and_the_rest_is_counted() {
     let (_daemon, mut client) = daemon();
     let mut page = |params: Value| {

@@ -11,6 +11,7 @@ mod idle;
 mod inband;
 mod lab;
 mod laboratory;
+mod objects;
 mod reset;
 mod routed;
 mod silent;

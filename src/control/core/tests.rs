@@ -457,3 +457,41 @@ fn what_the_traffic_says_of_a_target_is_shown_also_where_nobody_is_checked_for_i
         assert_eq!(bench.inband(target).0.silent_for_ms, 0, "also between two sweeps");
     });
 }
+
+// A-9, O-1
+#[test]
+fn a_load_balancer_without_a_listener_or_gone_has_no_forwarding_state_and_its_targets_no_checks() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let target = bench.slot([192, 0, 2, 1]).unwrap();
+        bench.counters.target(target).active_flows.add(1);
+        assert!(bench.published().unwrap().gateways[0].is_some());
+        let mut change = |change| {
+            bench.core.change(&change).unwrap();
+            let forwarding = bench.published().unwrap();
+            let state = bench.core.state();
+            let group = state.target_group("fw").ok().map(|group| bench.core.targets(group)[0].state);
+            (forwarding.gateways[0].is_some(), forwarding.targets[target.index()].is_some(), group)
+        };
+        use crate::control::health::HealthState::{Initial, Unused};
+        let gw = || "gw".to_owned();
+        assert_eq!(change(Change::DeleteListener { listener: gw() }), (false, true, Some(Unused)));
+        let listener = || Change::CreateListener { load_balancer: gw(), target_group: "fw".to_owned() };
+        assert_eq!(change(listener()), (true, true, Some(Initial)));
+        assert_eq!(change(Change::DeleteLoadBalancer { load_balancer: gw() }), (false, true, Some(Unused)));
+        let create = Change::CreateLoadBalancer {
+            name: gw().try_into().unwrap(),
+            ip_address_type: crate::control::model::IpAddressType::Ipv4,
+            zones: std::collections::BTreeSet::new(),
+        };
+        assert_eq!(change(create), (false, true, Some(Unused)));
+        assert_eq!(change(listener()), (true, true, Some(Initial)), "under the number it had");
+        change(Change::DeleteListener { listener: gw() });
+        // T-4: a target whose group is gone is known until its last flow has ended.
+        let gone = change(Change::DeleteTargetGroup { target_group: "fw".to_owned() });
+        assert_eq!(gone, (false, true, None));
+        bench.counters.target(target).active_flows.sub(1);
+        bench.core.sweep();
+        assert!(bench.published().unwrap().targets[target.index()].is_none());
+    });
+}

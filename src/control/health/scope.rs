@@ -100,6 +100,7 @@ mod tests {
     const ZONE_A_CROSS: &str =
         r#""zones": ["a"], "attributes": { "load_balancing.cross_zone.enabled": true },"#;
 
+    // A-8
     #[test]
     fn a_target_is_checked_where_its_group_and_its_zone_are_in_use_h6() {
         use Duty::Check;

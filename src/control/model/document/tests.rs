@@ -44,7 +44,8 @@ fn the_fixture_is_read_as_it_says() {
     let balancer = state.load_balancer("gw").expect("there");
     assert_eq!(balancer.ip_address_type, IpAddressType::Ipv4, "O-1");
     assert_eq!(balancer.listener.as_ref().expect("a listener").target_group.as_str(), "fw");
-    let targets: Vec<_> = state.target_group_of(balancer).expect("it has a listener").targets.iter().collect();
+    let targets: Vec<_> =
+        state.target_group_of(balancer).expect("it has a listener").targets.iter().collect();
     let told = targets.iter().map(|(address, target)| {
         (address.to_string(), target.zone.as_ref().map(Zone::as_str), target.weight.get())
     });
