@@ -198,6 +198,27 @@ mod tests {
     }
 
     #[test]
+    fn r9_r10_r11_our_own_keys_of_resets_and_r12s_are_refused_beside_nothing_in_either_order() {
+        let own = [
+            ("flowgate.reset.both_ends", "true"),
+            ("flowgate.reset.proactive", "true"),
+            ("flowgate.reset.hold_ms", "1000"),
+            ("flowgate.inband.silence_ms", "100"),
+        ];
+        let rivals = [
+            &[("stickiness.enabled", "true")][..],
+            &[(FAILOVER[0], "rebalance"), (FAILOVER[1], "rebalance")],
+            &[(RESETS[0], "true"), (RESETS[1], "true")],
+            &[(RESETS[0], "false"), (RESETS[1], "false")],
+        ];
+        for rival in rivals {
+            let one = group(&own).modified(&pairs(rival)).expect("not refused");
+            assert_eq!(group(rival).modified(&pairs(&own)).expect("nor the other way round"), one);
+            assert_eq!(group(&[rival, &own[..]].concat()), one);
+        }
+    }
+
+    #[test]
     fn a5_one_change_may_trade_a_reset_for_stickiness() {
         let set = group(&[(RESETS[0], "true")]);
         set.modified(&pairs(&[(RESETS[0], "false"), ("stickiness.enabled", "true")]))

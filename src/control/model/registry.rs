@@ -125,9 +125,9 @@ registry! {
     CHECK_TIMEOUT_MS = TargetGroup "flowgate.health_check.timeout_ms", Number(0), Values::NumberOrUnset { min: 10, max: 120_000 }, "H-2",
         "The health check's timeout in milliseconds, instead of its seconds; 0 leaves it to the seconds. Thresholds of 1 are allowed while it is set.";
     RESET_BOTH_ENDS = TargetGroup "flowgate.reset.both_ends", Flag(false), Values::Flag, "R-9",
-        "After one side of a flow was reset, the other side's next packet is reset too, once, within the idle timeout, even if a SYN has started a new flow meanwhile.";
+        "After one side of a flow was reset, the other side's next packet is reset too, once, within the idle timeout, even if a SYN has started a new flow meanwhile. Nothing is refused beside it: where no reset is on, it has no effect.";
     RESET_PROACTIVE = TargetGroup "flowgate.reset.proactive", Flag(false), Values::Flag, "R-10",
-        "When a target's flows are to be reset (`send_tcp_reset.*`) and another target is healthy, also tells both ends of silent flows, without waiting for a packet. Flows that have sent nothing since this was turned on are told by their next packet.";
+        "When a target's flows are to be reset (`send_tcp_reset.*`) and another target is healthy, also tells both ends of silent flows, without waiting for a packet. Flows that have sent nothing since this was turned on are told by their next packet. Nothing is refused beside it: where no `send_tcp_reset.*` is on, it has no effect.";
     RESET_HOLD_MS = TargetGroup "flowgate.reset.hold_ms", Number(0), Values::Number { min: 0, max: 3_600_000 }, "R-11",
         "How long a target must have been unhealthy before its flows are reset, in milliseconds. Until then they go on to it.";
     RESET_MIN_HEALTHY_PERCENT = TargetGroup "flowgate.reset.min_healthy_percent", Number(0), Values::Number { min: 0, max: 100 }, "R-11",

@@ -5,8 +5,9 @@
 //! discovery and ping for its addresses, on its *host interface*: the network device itself where the
 //! kernel keeps it below the port (`net_af_packet`), a tap of the daemon's elsewhere.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -130,6 +131,18 @@ impl NodeConfig {
             }));
         }
         interfaces
+    }
+
+    /// The IPv4 addresses that the node itself has: no target can be there, as the kernel would answer a
+    /// check of it by itself (`Target.IpUnusable`, H-5).
+    #[must_use]
+    pub fn own_addresses(&self) -> BTreeSet<Ipv4Addr> {
+        let all = self.interfaces().into_iter().flat_map(|interface| interface.addresses);
+        all.filter_map(|own| match own.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        })
+        .collect()
     }
 
     fn interface(

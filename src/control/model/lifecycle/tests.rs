@@ -133,6 +133,32 @@ fn o1_o2_there_is_one_listener_and_a_group_serves_one_load_balancer() {
 }
 
 #[test]
+fn a7_a_listener_that_comes_to_a_sticky_group_idles_out_after_350_s_and_keeps_what_was_set() {
+    let idle = Change::ModifyListenerAttributes {
+        listener: "gw".to_owned(),
+        attributes: pairs(&[("tcp.idle_timeout.seconds", "600")]),
+    };
+    let sticky = Change::ModifyTargetGroupAttributes {
+        target_group: "spare".to_owned(),
+        attributes: pairs(&[("stickiness.enabled", "true")]),
+    };
+    let (next, _) = accept(&state(), &idle);
+    let (next, _) = accept(&next, &sticky);
+    let forward = |target_group: &str| {
+        let (listener, target_group) = ("gw".to_owned(), target_group.to_owned());
+        Change::ModifyListener { listener, target_group }
+    };
+    let idle_of = |state: &State| {
+        let balancer = state.load_balancer("gw").expect("there");
+        state.listener_settings(balancer).expect("it has a listener").tcp_idle_timeout.as_secs()
+    };
+    let (next, _) = accept(&next, &forward("spare"));
+    assert_eq!(idle_of(&next), 350);
+    let (next, _) = accept(&next, &forward("fw"));
+    assert_eq!(idle_of(&next), 600);
+}
+
+#[test]
 fn a9_a_protected_load_balancer_is_not_deleted_until_it_is_protected_no_more() {
     let (protected, _) = accept(&state(), &protect("true"));
     let arn = protected.load_balancer("gw").expect("there").arn();

@@ -351,3 +351,12 @@ fn a_static_neighbour_is_on_its_interface() {
     );
     NodeConfig::parse(&twice("lan.100.7")).expect("the same address on another interface is another station");
 }
+
+#[test]
+fn the_nodes_own_addresses_are_those_of_the_underlay_and_of_every_interface_h5() {
+    let own = NodeConfig::parse(GOOD).expect("good").own_addresses();
+    for address in ["192.0.2.1", "10.1.0.1", "10.1.0.2", "198.51.100.1"] {
+        assert!(own.contains(&address.parse().expect("an address")), "{address} of {own:?}");
+    }
+    assert!(!own.contains(&"198.51.100.254".parse().expect("an address")), "that is the router's");
+}

@@ -254,6 +254,87 @@ async fn a_head_of_too_many_fields_is_refused_h3() {
     assert_eq!(seen.await, failure(ReasonCode::FailedHealthChecks, description));
 }
 
+/// A target without end: it sends `pattern` again and again after `begin`, at once.
+struct Endless {
+    begin: &'static [u8],
+    pattern: &'static [u8],
+    sent: usize,
+}
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        while buffer.remaining() > 0 {
+            let next = self.begin.get(self.sent).copied();
+            let later = self.sent.saturating_sub(self.begin.len()) % self.pattern.len();
+            buffer.put_slice(&[next.unwrap_or(self.pattern[later])]);
+            self.sent += 1;
+        }
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn of_an_answer_without_end_16384_bytes_are_read_and_not_one_more_h3() {
+    let long = "answer's head is longer than 16384 bytes";
+    for (begin, pattern, told) in [
+        // A field, an empty field's begin, a status line, a reason and an interim answer that do not end.
+        (&b"HTTP/1.1 200 OK\r\nX: "[..], &b"x"[..], long),
+        (b"HTTP/1.1 200 OK\r\n", b"x", long),
+        (b"HTTP/1.1 200 ", b"k", long),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", long),
+        // Lines before the status line, which RFC 9112 (2.2) lets a reader pass over.
+        (b"", b"\r\n", long),
+        // Fields and fields: stopped by their number before.
+        (b"HTTP/1.1 200 OK\r\n", b"a: b\r\n", "answer is not HTTP/1: too many headers; it begins"),
+        // A version that never comes to its end.
+        (b"HTTP/1.1", b"1", "answer is not HTTP/1: invalid HTTP version; it begins"),
+    ] {
+        let mut target = Endless { begin, pattern, sent: 0 };
+        let Err(ReadFailure::Reason(reason)) = final_code(&mut target, Deadline::after(ms(MINUTE))).await
+        else {
+            panic!("there is no end: {}", pattern.escape_ascii());
+        };
+        assert_eq!(reason.code, ReasonCode::FailedHealthChecks);
+        let told = format!("Health checks failed: {told}");
+        assert!(
+            reason.description.starts_with(&told),
+            "{} for {}",
+            reason.description,
+            pattern.escape_ascii()
+        );
+        assert!(target.sent <= MAX_HEAD, "{} bytes were read", target.sent);
+    }
+}
+
+#[tokio::test]
+async fn a_status_line_that_is_cut_is_told_wherever_it_is_cut_h5() {
+    let line = b"HTTP/1.1 200 OK\r\n";
+    for length in 1..line.len() {
+        let told = format!(
+            "Health checks failed: connection closed before the answer's head was complete \
+             ({length} bytes received)"
+        );
+        assert_eq!(answered_by(&line[..length]).await, failure(ReasonCode::FailedHealthChecks, &told));
+    }
+}
+
+#[tokio::test]
+async fn fields_of_100_mb_are_not_taken_h3() {
+    let seen = check_of(MINUTE, |stream| {
+        read_request(stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nX: ").unwrap();
+        let megabyte = vec![b'x'; 1 << 20];
+        let taken = (0..100).take_while(|_| stream.write_all(&megabyte).is_ok()).count();
+        assert!(taken < 20, "{taken} MB were taken");
+    });
+    let description = "Health checks failed: answer's head is longer than 16384 bytes";
+    assert_eq!(seen.await, failure(ReasonCode::FailedHealthChecks, description));
+}
+
 #[tokio::test]
 async fn an_answer_without_reading_the_request_is_an_answer_h3() {
     // Closed with the request unread, the kernel sends a reset after the answer.
