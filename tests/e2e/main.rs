@@ -6,6 +6,7 @@
 mod appliance;
 mod applications;
 mod bad_start;
+mod checks;
 mod failover;
 mod idle;
 mod inband;

@@ -1,8 +1,4 @@
-//! Objects that come and go while packets do: what an operator deletes and makes again, and what a check is
-//! changed to.
-
-use std::process::Stdio;
-use std::time::Duration;
+//! Objects that come and go while packets do: what an operator deletes and makes again.
 
 use serde_json::json;
 
@@ -52,42 +48,4 @@ fn the_packets_of_a_deleted_load_balancer_are_dropped_until_it_is_made_again() {
     datagram_must_cross(&client, &server, b"served again");
     let (received, ended) = lab.packet_sums();
     assert_eq!(received, ended);
-}
-
-#[test]
-fn an_appliance_is_checked_over_https_once_its_group_says_so() {
-    // H-1, H-3, H-5: the other side is OpenSSL's.
-    let lab = Lab::started(1, Attributes::default());
-    let key = lab.path("key.pem").display().to_string();
-    let certificate = lab.path("certificate.pem").display().to_string();
-    let appliance = &lab.appliances[0].netns;
-    appliance.output(&format!(
-        "openssl req -x509 -newkey ed25519 -nodes -subj /CN=appliance -keyout {key} -out {certificate}"
-    ));
-    let mut serving = appliance.command("openssl");
-    serving.args(["s_server", "-accept", "8443", "-www", "-quiet", "-key", &key, "-cert", &certificate]);
-    let mut serving =
-        serving.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("openssl is installed");
-    let ask = |protocol: &str, port: &str| {
-        let params =
-            json!({"TargetGroupArn": TARGET_GROUP, "HealthCheckProtocol": protocol, "HealthCheckPort": port});
-        lab.gateway().rpc.must("modify-target-group", params);
-    };
-    ask("HTTPS", "8443");
-    // H-9: another question, the same state; some checks later it is still so.
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(lab.state_of(0), Some(("healthy".to_owned(), None)));
-    serving.kill().expect("it runs");
-    serving.wait().expect("it was killed");
-    lab.wait_for_state(0, "unhealthy");
-    // The reflector answers plain HTTP on port 80: not over TLS.
-    ask("HTTPS", "80");
-    wait_for("the handshake to have failed", PATIENCE, || {
-        let result =
-            lab.gateway().rpc.must("describe-target-health", json!({"TargetGroupArn": TARGET_GROUP}));
-        let health = &result["TargetHealthDescriptions"][0]["TargetHealth"];
-        health["Description"].as_str().filter(|said| said.contains("TLS handshake")).map(|_| ())
-    });
-    ask("HTTP", "80");
-    lab.wait_for_state(0, "healthy");
 }

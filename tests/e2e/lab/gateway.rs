@@ -29,6 +29,22 @@ pub struct Gateway {
     pub events: Events,
 }
 
+impl Gateway {
+    /// Lets the daemon have no descriptors above `limit`, or as many as it ever may. What is open stays so.
+    pub fn limit_descriptors(&self, limit: Option<u32>) {
+        let pid = self.process.id().to_string();
+        let prlimit = |arguments: &[&str]| {
+            let output = std::process::Command::new("prlimit").args(["--pid", &pid]).args(arguments).output();
+            let output = output.expect("prlimit is installed");
+            assert!(output.status.success(), "prlimit {arguments:?}");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let most = prlimit(&["--nofile", "--output", "HARD", "--noheadings"]);
+        let limit = limit.map_or_else(|| most.trim().to_owned(), |limit| limit.to_string());
+        prlimit(&[&format!("--nofile={limit}:")]);
+    }
+}
+
 /// What a test's gateway has besides the defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
