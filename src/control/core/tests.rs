@@ -495,3 +495,29 @@ fn a_load_balancer_without_a_listener_or_gone_has_no_forwarding_state_and_its_ta
         assert!(bench.published().unwrap().targets[target.index()].is_none());
     });
 }
+
+// O-1
+#[test]
+fn a_load_balancer_keeps_its_number_and_one_that_is_gone_gives_its_own_up_when_there_are_no_others() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let mut inner = bench.core.inner.borrow_mut();
+        let Inner { compiler, slots, .. } = &mut *inner;
+        let mut number_among = |names: &[String], name: &str| {
+            let balancers: Vec<_> = names.iter().map(|name| format!("{{\"name\":\"{name}\"}}")).collect();
+            let document = format!("{{\"version\":1,\"load_balancers\":[{}]}}", balancers.join(","));
+            compiler.compile(&State::from_document(&document).unwrap(), slots, |_| Verdict::Initial);
+            compiler.gateway_id(&name.to_owned().try_into().unwrap()).unwrap()
+        };
+        let gw = "gw".to_owned();
+        assert_eq!(number_among(&[gw.clone()], "gw"), crate::id::GatewayId(0));
+        let mut names: Vec<String> = (1..256).map(|n| format!("gw-{n:03}")).collect();
+        names.push(gw.clone());
+        assert_eq!(number_among(&names, "gw-255"), crate::id::GatewayId(255));
+        // Every number is taken, and one of them is nobody's now.
+        names[6] = "late".to_owned();
+        assert_eq!(number_among(&names, "late"), crate::id::GatewayId(7));
+        assert_eq!(number_among(&names, "gw"), crate::id::GatewayId(0));
+        assert_eq!(number_among(&[gw, "late".to_owned()], "late"), crate::id::GatewayId(7));
+    });
+}
