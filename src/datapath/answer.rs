@@ -17,6 +17,8 @@ use crate::wire::packet::{Fragment, IpVersion, Packet};
 pub struct Answer {
     /// The outer source address: the appliance's.
     pub source: u32,
+    /// The endpoint that the packet names.
+    pub endpoint_id: u64,
     /// The cookie as it stands in the packet.
     pub raw_cookie: Cookie,
     /// What the cookie says.
@@ -34,6 +36,13 @@ impl Answer {
         match self.cookie {
             DecodedCookie::Flow { worker, .. } | DecodedCookie::Stateless { worker, .. } => worker,
         }
+    }
+
+    /// Whether it names this endpoint. The inner tuple does not tell, as two endpoints may have the same
+    /// addresses (O-4).
+    #[inline]
+    pub fn is_of(&self, forwarding: &Forwarding, endpoint: EndpointId) -> bool {
+        forwarding.endpoint(endpoint).is_some_and(|endpoint| endpoint.id == self.endpoint_id)
     }
 
     /// The inner packet's bytes.
@@ -79,7 +88,14 @@ pub fn read_answer<B: PacketBuf>(
     #[expect(clippy::cast_possible_truncation, reason = "below `end`")]
     let inner_offset =
         (link_len + usize::from(outer.udp_payload_offset) + usize::from(geneve.inner_offset)) as u16;
-    Ok(Answer { source: outer.src_ip, raw_cookie: cookie, cookie: layout.decode(cookie), inner_offset, end })
+    Ok(Answer {
+        source: outer.src_ip,
+        endpoint_id: geneve.endpoint_id,
+        raw_cookie: cookie,
+        cookie: layout.decode(cookie),
+        inner_offset,
+        end,
+    })
 }
 
 /// The name under which an answer whose GENEVE header is not as it should be is dropped (W-5).

@@ -452,16 +452,16 @@ pub fn close(state: FlowState, fins: Fins, packet: &Facts) -> Update {
     Update { state, fins, fail_open: false, debts: Debts::NONE }
 }
 
-/// The state that a flow's first packet gives it.
+/// What a flow's first packet makes of it. A TCP packet that opens nothing (it is adopted, F-8, F-12) counts
+/// as it would in a flow that was there: a reset closes, and only a packet without SYN establishes, so that
+/// what nobody answered can make room.
 #[inline]
-pub fn first_state(packet: &Facts) -> FlowState {
-    if !packet.tcp {
-        FlowState::Other
-    } else if packet.opens() {
-        FlowState::HalfOpen
-    } else {
-        FlowState::Established
+pub fn first_state(packet: &Facts) -> Update {
+    let state = if packet.tcp { FlowState::HalfOpen } else { FlowState::Other };
+    if !packet.tcp || packet.opens() {
+        return Update { state, fins: Fins::default(), fail_open: false, debts: Debts::NONE };
     }
+    close(state, Fins::default(), packet)
 }
 
 #[cfg(test)]

@@ -97,20 +97,16 @@ impl Flows {
         now: Millis,
         counters: &WorkerCounters,
     ) -> Result<EntryId, NoRoom> {
+        let first = first_state(&arrival.facts());
         let mut flags = FlowFlags::empty();
+        flags.set(FlowFlags::FIN_LOW, first.fins.low);
+        flags.set(FlowFlags::FIN_HIGH, first.fins.high);
         flags.set(FlowFlags::INITIATOR_HIGH, arrival.direction == Direction::HighToLow);
         flags.set(FlowFlags::FAIL_OPEN, fail_open);
         set_debts(&mut flags, debts);
         let mut links = [LinkId::NONE; 2];
         links[arrival.direction.index()] = link;
-        let new = NewEntry {
-            state: first_state(&arrival.facts()),
-            now,
-            target,
-            target_generation,
-            link: links,
-            flags,
-        };
+        let new = NewEntry { state: first.state, now, target, target_generation, link: links, flags };
         let inserted = match self.table.insert(arrival.hash, &arrival.key, new) {
             Ok(inserted) => inserted,
             Err(NotInserted::Full | NotInserted::Exists(_)) => {
@@ -214,17 +210,31 @@ impl Flows {
     }
 
     /// Notes a packet that an appliance returned: only a FIN or a reset changes the flow, so that an
-    /// appliance that ends a connection itself ends the flow too.
+    /// appliance that ends a connection itself ends the flow too, and so long after that as one of a side
+    /// would (F-9). A flow whose time is over is not called back.
     #[inline]
-    pub fn note_returned(&mut self, id: EntryId, inner: &Packet, direction: Direction) {
+    pub fn note_returned(
+        &mut self,
+        id: EntryId,
+        inner: &Packet,
+        direction: Direction,
+        now: Millis,
+        forwarding: &Forwarding,
+    ) {
         if inner.kind != Kind::Tcp || !inner.tcp_flags.intersects(TcpFlags::FIN | TcpFlags::RST) {
             return;
         }
         let entry = self.table.entry(id);
+        if entry.expiry(now, &forwarding.timers(entry.key().endpoint())).is_some() {
+            return;
+        }
         let fail_open = entry.flags.contains(FlowFlags::FAIL_OPEN);
         let facts = Facts { tcp: true, flags: inner.tcp_flags, direction };
         let debts = debts(entry.flags);
         let update = Update { fail_open, debts, ..close(entry.state(), fins(entry.flags), &facts) };
+        if update.state == FlowState::Closed && entry.state() != FlowState::Closed {
+            self.table.entry_mut(id).last_seen = now;
+        }
         self.apply(id, &update);
     }
 
@@ -277,18 +287,22 @@ impl Flows {
     /// The cookie of a packet that is forwarded without state: it names the header that its answer
     /// needs and the direction that header is of.
     pub fn stateless_cookie(&self, worker: WorkerId, arrival: &Arrival, link: LinkId) -> Cookie {
-        let hash = self.stateless_hash(arrival.hash, link);
+        let hash = self.stateless_hash(arrival.hash, link, arrival.direction);
         self.table.cookies().stateless(worker, arrival.direction, link, hash)
     }
 
-    /// The check value of such a cookie: wrong for another flow, and, nearly always, once the header's
-    /// slot was given to another header.
-    pub fn stateless_check(&self, hash: u64, link: LinkId) -> u16 {
-        self.table.cookies().check(self.stateless_hash(hash, link))
+    /// The check value of such a cookie: wrong, nearly always, for another flow, direction or header, and
+    /// once the header's slot was given to another header.
+    pub fn stateless_check(&self, hash: u64, link: LinkId, direction: Direction) -> u16 {
+        self.table.cookies().check(self.stateless_hash(hash, link, direction))
     }
 
-    fn stateless_hash(&self, hash: u64, link: LinkId) -> u64 {
-        hash ^ u64::from(self.links.generation(link)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    fn stateless_hash(&self, hash: u64, link: LinkId, direction: Direction) -> u64 {
+        let about = u64::from(link.0) << 16
+            | u64::from(self.links.generation(link)) << 8
+            | u64::from(direction == Direction::HighToLow);
+        // The upper half of the product, of which every bit hangs on all that it is about.
+        hash ^ about.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
     }
 
     /// Looks at the next `steps` entries and ends or expires those whose time is over (F-9, F-13).

@@ -445,12 +445,15 @@ impl<B: PacketBuf> Pipeline<B> {
             .target(entry.target, entry.target_generation)
             .filter(|target| target.address == answer.source)
             .ok_or(DropReason::NotFromTarget)?;
+        if !answer.is_of(forwarding, entry.key().endpoint()) {
+            return Err(DropReason::InnerMismatch);
+        }
         let inner = answer.inner(packet.bytes())?;
         let target_id = entry.target;
         debug_assert_eq!(target.address, answer.source);
         let direction = direction_of(entry.key(), &inner, answer.inner_bytes(packet.bytes()))?;
         let (links, endpoint) = (entry.link, entry.key().endpoint());
-        self.flows.note_returned(id, &inner, direction);
+        self.flows.note_returned(id, &inner, direction, self.now, forwarding);
         // The direction's own header, or, when none of its packets has come yet, the other
         // direction's turned round (W-4: an appliance that answers in a server's stead). Flows of
         // routed endpoints have no headers.
@@ -474,10 +477,14 @@ impl<B: PacketBuf> Pipeline<B> {
     ) -> Result<Way, DropReason> {
         let (port, header) = self.flows.links.get(link).ok_or(DropReason::CookieStale)?;
         let (endpoint, routed) = endpoint_at(forwarding, port, header).ok_or(DropReason::CookieStale)?;
+        if !answer.is_of(forwarding, endpoint) {
+            return Err(DropReason::InnerMismatch);
+        }
         let inner = answer.inner(packet.bytes())?;
         let (key, inner_direction) = Arrival::key_of(endpoint, &inner);
         let hash = self.flows.table.hash(&key);
-        if self.flows.stateless_check(hash, link) != check {
+        // Only the owner sends a flow's packets without state.
+        if self.owner(hash) != self.worker || self.flows.stateless_check(hash, link, direction) != check {
             return Err(DropReason::CookieStale);
         }
         let (_, gateway) = forwarding.gateway_of(endpoint).ok_or(DropReason::NoLoadBalancer)?;

@@ -64,8 +64,8 @@ impl EntryId {
 /// What a new flow starts with.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEntry {
-    /// [`FlowState::HalfOpen`], [`FlowState::Established`] (a flow adopted without its SYN) or
-    /// [`FlowState::Other`].
+    /// [`FlowState::HalfOpen`], [`FlowState::Established`] or [`FlowState::Closed`] (a flow adopted without
+    /// its SYN), or [`FlowState::Other`].
     pub state: FlowState,
     /// What is known of it.
     pub flags: FlowFlags,

@@ -149,6 +149,28 @@ fn a_full_table_forwards_without_state_and_delivers_the_answers() {
     }
 }
 
+// F-12, W-5
+#[test]
+fn no_bit_of_a_cookie_without_state_can_be_turned() {
+    for workers in [1, 2, 4] {
+        let mut bench = Bench::with(1, workers, 1);
+        // Two headers in use, and then a flow too many at every worker.
+        for port in 1..=40 {
+            bench.one(LEFT, &client(port, SYN).frame());
+            bench.one(RIGHT, &client(port, ACK).reversed().frame());
+        }
+        let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
+        assert_ne!(cookie(&out) >> 31, 0, "it says that there is no state");
+        for bit in 0..32 {
+            let mut forged = answer(&out, None);
+            forged[78 + bit / 8] ^= 1 << (bit % 8);
+            bench.dropped(UNDER, &forged);
+        }
+        assert_eq!(bench.one(UNDER, &answer(&out, None)).0, RIGHT);
+        bench.assert_settled();
+    }
+}
+
 // F-12
 #[test]
 fn a_connection_that_began_without_state_goes_on_when_there_is_room_again() {

@@ -27,6 +27,11 @@ pub const LEFT: usize = 0;
 pub const RIGHT: usize = 1;
 pub const UNDER: usize = 2;
 
+/// The client's and the server's end of wire `n`, which is endpoint `n`.
+pub fn wire(n: u16) -> [usize; 2] {
+    if n == 0 { [LEFT, RIGHT] } else { [usize::from(n) * 2 + 1, usize::from(n) * 2 + 2] }
+}
+
 pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xc1];
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x5e];
 pub const GATEWAY_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x60];
@@ -84,6 +89,11 @@ impl Bench {
     }
 
     pub fn with(targets: u16, workers: u8, capacity: u32) -> Bench {
+        Bench::wired(1, targets, workers, capacity)
+    }
+
+    /// The same with so many wires.
+    pub fn wired(wires: u16, targets: u16, workers: u8, capacity: u32) -> Bench {
         let seed = HashSeed::from_secret(b"the tests' own secret");
         let (from_host, sent_by_host) = rtrb::RingBuffer::new(HOST_RING);
         let mut sent_by_host = Some(sent_by_host);
@@ -102,7 +112,7 @@ impl Bench {
             udp_checksum: false,
             mtu: 1600,
             told: Vec::new(),
-            network: Network::wire(),
+            network: Network::wires(wires),
             to_host: Vec::new(),
             from_host,
         };
@@ -115,7 +125,7 @@ impl Bench {
             bench.workers.push(Worker::new(WorkerParts {
                 id,
                 workers,
-                ports: (0..3).map(|_| MemoryPort::default()).collect(),
+                ports: (0..1 + 2 * wires).map(|_| MemoryPort::default()).collect(),
                 table: Table::new(TableConfig {
                     capacity,
                     worker: id,

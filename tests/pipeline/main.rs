@@ -12,7 +12,6 @@ mod golden;
 mod guards;
 mod harness;
 mod histories;
-mod model;
 mod network;
 mod pieces;
 mod proactive;

@@ -40,14 +40,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// A wire from [`LEFT`] to [`RIGHT`], and the target side.
-    pub fn wire() -> Network {
-        let end = |peer: usize| PortRole::Wire { endpoint: EndpointId(0), peer: port_id(peer) };
-        Network {
-            ports: vec![end(RIGHT), end(LEFT), PortRole::Underlay],
-            interfaces: Vec::new(),
-            endpoints: vec![endpoint(ENDPOINT_ID, EndpointKind::Wire)],
+    /// So many wires, each an endpoint of the one load balancer, and the target side.
+    pub fn wires(count: u16) -> Network {
+        let mut ports = vec![PortRole::Underlay; 1 + 2 * usize::from(count)];
+        for n in 0..count {
+            let [left, right] = wire(n);
+            for (port, peer) in [(left, right), (right, left)] {
+                ports[port] = PortRole::Wire { endpoint: EndpointId(n), peer: port_id(peer) };
+            }
         }
+        let endpoints = (0..count).map(|n| endpoint(ENDPOINT_ID + u64::from(n), EndpointKind::Wire));
+        Network { ports, interfaces: Vec::new(), endpoints: endpoints.collect() }
     }
 
     /// The network drawn above.

@@ -236,6 +236,24 @@ fn an_appliance_may_answer_in_the_other_direction() {
     assert_eq!(bench.live_flows(0), 0);
 }
 
+// F-9, W-4
+#[test]
+fn what_an_appliance_closes_lasts_as_long_from_then_as_what_a_side_closes() {
+    let mut bench = Bench::new(1);
+    let (_, out) = bench.one(LEFT, &client(4000, SYN).frame());
+    bench.one(LEFT, &client(4000, ACK).frame());
+    bench.pass(60_000);
+    // A firewall that idles flows out sooner tells both ends, one after the other.
+    let to_client = Segment { flags: RST, ..client(4000, RST).reversed() };
+    assert_eq!(bench.one(UNDER, &answer(&out, Some(&to_client.ip()))), (LEFT, to_client.frame()));
+    bench.pass(9_999);
+    let to_server = client(4000, RST);
+    assert_eq!(bench.one(UNDER, &answer(&out, Some(&to_server.ip()))), (RIGHT, to_server.frame()));
+    bench.pass(1);
+    assert_eq!(bench.live_flows(0), 0);
+    assert_eq!(bench.dropped(UNDER, &answer(&out, Some(&to_server.ip()))), DropReason::CookieStale);
+}
+
 // W-5
 #[test]
 fn each_wrong_answer_is_dropped_under_its_own_reason() {
@@ -413,4 +431,32 @@ fn an_answer_is_of_the_flow_that_its_cookie_names_and_its_inner_tuple_must_be_th
         assert_eq!(bench.one(UNDER, &answer(&out[1], None)), (RIGHT, other.frame()));
         bench.assert_settled();
     }
+}
+
+// O-4, W-5, F-1
+#[test]
+fn the_same_addresses_in_two_endpoints_never_mix() {
+    let mut bench = Bench::wired(2, 1, 1, 1024);
+    let syn = client(4000, SYN);
+    let outs = [0, 1].map(|endpoint| {
+        let (port, out) = bench.one(wire(endpoint)[0], &syn.frame());
+        assert_eq!(port, UNDER);
+        assert_eq!(out[54..62], (ENDPOINT_ID + u64::from(endpoint)).to_be_bytes(), "W-2: its own id");
+        out
+    });
+    assert_ne!(cookie(&outs[0]), cookie(&outs[1]), "two flows");
+    for endpoint in [0, 1] {
+        let out = &outs[usize::from(endpoint)];
+        assert_eq!(bench.one(UNDER, &answer(out, None)), (wire(endpoint)[1], syn.frame()));
+        // The other's cookie: the tuple inside is that flow's too, and only the endpoint is not.
+        let mut mixed = answer(out, None);
+        mixed[78..82].copy_from_slice(&outs[1 - usize::from(endpoint)][78..82]);
+        assert_eq!(bench.dropped(UNDER, &mixed), DropReason::InnerMismatch);
+    }
+    // Nor do their resets and closes: one endpoint's connection ends, the other's goes on.
+    bench.one(wire(1)[0], &client(4000, RST).frame());
+    bench.pass(10_000);
+    assert_eq!(bench.live_flows(0), 1);
+    assert_eq!(bench.one(LEFT, &client(4000, ACK).frame()).0, UNDER);
+    bench.assert_settled();
 }

@@ -506,7 +506,12 @@ fn a_load_balancer_keeps_its_number_and_one_that_is_gone_gives_its_own_up_when_t
         let mut number_among = |names: &[String], name: &str| {
             let balancers: Vec<_> = names.iter().map(|name| format!("{{\"name\":\"{name}\"}}")).collect();
             let document = format!("{{\"version\":1,\"load_balancers\":[{}]}}", balancers.join(","));
-            compiler.compile(&State::from_document(&document).unwrap(), slots, |_| Verdict::Initial);
+            compiler.compile(
+                &State::from_document(&document).unwrap(),
+                slots,
+                |_| Verdict::Initial,
+                |_| None,
+            );
             compiler.gateway_id(&name.to_owned().try_into().unwrap()).unwrap()
         };
         let gw = "gw".to_owned();

@@ -247,6 +247,29 @@ fn after_an_overflow_a_packet_of_no_flow_is_taken_in() {
     assert_eq!(decide(&data(), None, &around), NEW);
 }
 
+// F-8, F-9, F-12
+#[test]
+fn a_first_packet_counts_as_it_would_in_a_flow_that_was_there() {
+    let (syn_ack, fin) = (tcp(TcpFlags::SYN | TcpFlags::ACK), tcp(TcpFlags::FIN | TcpFlags::ACK));
+    let (none, low) = (Fins::default(), Fins { low: true, high: false });
+    let cases = [
+        (syn(), FlowState::HalfOpen, none),
+        // What a flood can be made of must be able to make room.
+        (syn_ack, FlowState::HalfOpen, none),
+        (data(), FlowState::Established, none),
+        (fin, FlowState::Established, low),
+        (rst(), FlowState::Closed, none),
+        (udp(), FlowState::Other, none),
+    ];
+    for (packet, state, fins) in cases {
+        assert_eq!(
+            first_state(&packet),
+            Update { state, fins, fail_open: false, debts: Debts::NONE },
+            "{packet:?}"
+        );
+    }
+}
+
 // F-10, R-3, A-6, A-7
 #[test]
 fn an_idle_flow_expires_to_the_millisecond_whether_the_hand_has_passed_or_not() {
