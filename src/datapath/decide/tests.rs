@@ -262,11 +262,8 @@ fn a_first_packet_counts_as_it_would_in_a_flow_that_was_there() {
         (udp(), FlowState::Other, none),
     ];
     for (packet, state, fins) in cases {
-        assert_eq!(
-            first_state(&packet),
-            Update { state, fins, fail_open: false, debts: Debts::NONE },
-            "{packet:?}"
-        );
+        let update = Update { state, fins, fail_open: false, debts: Debts::NONE };
+        assert_eq!(first_state(&packet), update, "{packet:?}");
     }
 }
 

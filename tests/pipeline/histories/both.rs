@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use flowgate::datapath::counters::{DropReason, ResetTrigger};
-use flowgate::datapath::forwarding::{Condition, Failover, Policy, UnknownFlow};
+use flowgate::datapath::counters::{Counter, DropReason, ResetTrigger};
+use flowgate::datapath::forwarding::{Condition, Failover, Policy, ResetGuards, UnknownFlow};
 use flowgate::datapath::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
 use flowgate::flow::{FlowState, Timers, Tuple};
 use flowgate::id::{GatewayId, TargetId};
 
 use crate::harness::*;
 use crate::histories::model::{
-    Attributes, Fate, Flaw, Flow, Health, Model, Name, Packet, Phase, Returned, Sent, Side, Stickiness,
-    Target, Trigger, Unknown, Why, Worker,
+    Attributes, Fate, Flaw, Health, Model, Name, Packet, Phase, Returned, Sent, Side, Stickiness, Target,
+    Trigger, Unknown, Why, Worker,
 };
 use crate::histories::packets::{self, SEQ_OF_CLIENT, SEQ_OF_SERVER, everyone, frame, label, ports_of};
 use crate::histories::script::{History, Step};
@@ -93,11 +93,12 @@ struct Both<'a> {
     tally: &'a mut Tally,
 }
 
-const TRIGGERS: [(ResetTrigger, Trigger); 4] = [
+const TRIGGERS: [(ResetTrigger, Trigger); 5] = [
     (ResetTrigger::Unhealthy, Trigger::Unhealthy),
     (ResetTrigger::Deregistration, Trigger::Deregistration),
     (ResetTrigger::IdleTimeout, Trigger::Idle),
     (ResetTrigger::NoFlow, Trigger::NoFlow),
+    (ResetTrigger::BothEnds, Trigger::BothEnds),
 ];
 
 impl<'a> Both<'a> {
@@ -134,6 +135,7 @@ impl<'a> Both<'a> {
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
         self.model.next_step();
+        let unasked = self.resets_by(ResetTrigger::Proactive);
         let mut evicts = BTreeSet::new();
         match *step {
             Step::Packet { flow, from, flags, at, spoiled } => {
@@ -147,15 +149,16 @@ impl<'a> Both<'a> {
             Step::Wait { ms, hand } => {
                 self.bench.now = self.bench.now.wrapping_add(ms);
                 self.model.now = self.bench.now;
-                // A look at the table would let the hand go on; and where a packet is handed over, the
-                // hand of its owner may go first.
-                if !hand && self.bench.workers.len() == 1 {
+                // A look at the table would let the hand go on. (Where a packet is handed over the hand of
+                // its owner may go before it, and what tells silent flows goes after it.)
+                if !hand && self.bench.workers.len() == 1 && !self.model.attributes.proactive {
                     return Ok(());
                 }
             }
         }
         // The hand is at rest before the tables are looked at.
         self.bench.rounds();
+        self.compare_told(unasked)?;
         self.bench.assert_settled();
         self.compare_tables(&evicts)?;
         self.compare_counts()
@@ -183,7 +186,12 @@ impl<'a> Both<'a> {
             (Fate::WithoutState(among), Seen::Forwarded { target, cookie }) => {
                 among.contains(target) && !others.contains(cookie) && increased(STATELESS) == 1
             }
-            (Fate::GoesOn(to), Seen::Forwarded { target, cookie }) => to == target && before == Some(*cookie),
+            (Fate::GoesOn(to), Seen::Forwarded { target, cookie }) => {
+                to == target && before == Some(*cookie) && increased(SUPPRESSED) == 0
+            }
+            (Fate::HeldBack(to), Seen::Forwarded { target, cookie }) => {
+                to == target && before == Some(*cookie) && increased(SUPPRESSED) == 1
+            }
             (Fate::Moves(among), Seen::Forwarded { target, cookie }) => {
                 among.contains(target) && before == Some(*cookie)
             }
@@ -199,7 +207,7 @@ impl<'a> Both<'a> {
         if !agree {
             return Err(format!(
                 "the model says {fate:?}, the gateway did {seen:?}; cookie before: {before:?}, counted {:?}",
-                std::array::from_fn::<_, 3, _>(increased)
+                std::array::from_fn::<_, 4, _>(increased)
             ));
         }
         self.count(match &fate {
@@ -207,6 +215,7 @@ impl<'a> Both<'a> {
             Fate::Begins { .. } => "begins in another's room".to_owned(),
             Fate::WithoutState(_) => "goes without state".to_owned(),
             Fate::GoesOn(_) => "goes on".to_owned(),
+            Fate::HeldBack(_) => "goes on: a reset is held back".to_owned(),
             Fate::Moves(_) => "moves".to_owned(),
             Fate::Reset(trigger) => format!("reset: {trigger:?}"),
             Fate::Dropped(why) => format!("dropped: {why:?}"),
@@ -264,21 +273,24 @@ impl<'a> Both<'a> {
             .ok_or_else(|| "C-1: nothing came out and no drop was counted".to_owned())
     }
 
-    fn resets(&self) -> [u64; 4] {
-        TRIGGERS.map(|(trigger, _)| {
-            let of = |worker: usize| self.bench.counters[worker].gateway(GatewayId(0));
-            (0..self.bench.counters.len()).map(|worker| of(worker).resets[trigger.index()].get()).sum()
-        })
+    fn resets(&self) -> [u64; 5] {
+        TRIGGERS.map(|(trigger, _)| self.resets_by(trigger))
     }
 
-    /// [`EVICTED`], [`STATELESS`], [`REJECTED`].
-    fn counts(&self) -> [u64; 3] {
+    fn resets_by(&self, trigger: ResetTrigger) -> u64 {
+        let counters = self.bench.counters.iter();
+        counters.map(|all| all.gateway(GatewayId(0)).resets[trigger.index()].get()).sum()
+    }
+
+    /// [`EVICTED`], [`STATELESS`], [`REJECTED`], [`SUPPRESSED`].
+    fn counts(&self) -> [u64; 4] {
         let counters = || self.bench.counters.iter();
         let gateway = || counters().map(|all| all.gateway(GatewayId(0)));
         [
             counters().map(|all| all.flows_evicted.get()).sum(),
             gateway().map(|all| all.stateless_packets.get()).sum(),
             gateway().map(|all| all.rejected_flows.get()).sum(),
+            gateway().flat_map(|all| all.suppressed.iter().map(Counter::get)).sum(),
         ]
     }
 
@@ -308,11 +320,10 @@ impl<'a> Both<'a> {
                 if delivered != whole {
                     return Err("what was delivered is not what came back".to_owned());
                 }
-                let side = if inside.from == Side::Client { Side::Server } else { Side::Client };
                 if port != ports_of(flow, inside.from).1 {
                     return Err(format!("delivered by port {port}"));
                 }
-                Returned::To(side)
+                Returned::To(inside.from.other())
             }
             Err(DropReason::CookieStale) => Returned::Stale,
             Err(DropReason::NotFromTarget) => Returned::NotFromTarget,
@@ -373,9 +384,12 @@ impl<'a> Both<'a> {
             Health::Draining => Condition::Draining,
             Health::Removed => Condition::Removed,
         };
-        let was = std::mem::replace(&mut self.model.health[target], health);
-        self.bench.set_condition(target as u16, condition);
-        if was.registered() != health.registered() {
+        let was = self.model.health[target];
+        self.model.becomes(target, health);
+        if was.registered() == health.registered() {
+            self.bench.set_condition(target as u16, condition);
+        } else {
+            self.bench.conditions[target] = condition;
             self.bench.publish();
         }
     }
@@ -398,6 +412,13 @@ impl<'a> Both<'a> {
                 Unknown::Reset => UnknownFlow::Reset,
             },
             syn_reselect: attributes.syn_reselect,
+            both_ends: attributes.both_ends,
+            proactive: attributes.proactive,
+            guards: ResetGuards {
+                hold_ms: attributes.hold,
+                min_healthy_percent: attributes.min_healthy_percent,
+                max_per_second: 0,
+            },
             ..Policy::default()
         };
         self.bench.timers = Timers {
@@ -407,6 +428,31 @@ impl<'a> Both<'a> {
             half_open_ms: attributes.half_open,
         };
         self.bench.publish();
+    }
+
+    /// those are told unasked whom the model says, each once and each rightly, and counted.
+    fn compare_told(&mut self, counted_before: u64) -> Result<(), String> {
+        let told = self.model.tells();
+        let mut expected: Vec<(usize, Vec<u8>)> = told
+            .iter()
+            .map(|(flow, side)| {
+                // As if the other side answered a segment of it.
+                let arrived = frame(flow, *side, ACK, false);
+                let reset = bare_reset(&frame(flow, side.other(), RST, false), &arrived, flow.version);
+                (ports_of(flow, *side).0, reset)
+            })
+            .collect();
+        let mut out = self.bench.take();
+        expected.sort();
+        out.sort();
+        let counted = self.resets_by(ResetTrigger::Proactive) - counted_before;
+        if out != expected || counted != expected.len() as u64 {
+            return Err(format!("R-10: told and counted {counted} {out:02x?}, the model tells {told:?}"));
+        }
+        if !told.is_empty() {
+            self.count("told unasked");
+        }
+        Ok(())
     }
 
     /// The gateway's tables hold the flows that the model has, each as the model has it; but for those that
@@ -437,6 +483,7 @@ impl<'a> Both<'a> {
                 Phase::Closed => FlowState::Closed,
                 Phase::Other => FlowState::Other,
                 Phase::Expired => FlowState::Expired,
+                Phase::Owing => FlowState::Owing,
             };
             let begun_by = if record.initiator.1 == name.port && record.initiator.0 == client_of(name) {
                 Side::Client
@@ -479,8 +526,7 @@ impl<'a> Both<'a> {
 
     /// Each target's live flows are those that the model has there.
     fn compare_counts(&self) -> Result<(), String> {
-        let live = |flow: &&Flow| flow.phase != Phase::Expired;
-        let flows = || self.model.flows.values().filter(live);
+        let flows = || self.model.flows.values().filter(|flow| flow.is_live());
         self.compare_counts_with(|target| flows().filter(|flow| flow.target == target).count() as u64)
     }
 
@@ -498,6 +544,7 @@ impl<'a> Both<'a> {
 const EVICTED: usize = 0;
 const STATELESS: usize = 1;
 const REJECTED: usize = 2;
+const SUPPRESSED: usize = 3;
 
 fn client_of(name: &Name) -> std::net::IpAddr {
     if name.version == 4 { CLIENT } else { CLIENT6 }.parse().expect("an address")
@@ -530,6 +577,25 @@ fn owners(workers: u8) -> BTreeMap<Name, Worker> {
         owners
     };
     found.entry(workers).or_insert_with(find).clone()
+}
+
+/// A RST of ours as R-4 has it: without acknowledgement, window or identification.
+fn bare_reset(rst: &[u8], answered: &[u8], version: u8) -> Vec<u8> {
+    let mut reset = rst.to_vec();
+    let tcp = if version == 4 { 34 } else { 54 };
+    reset[tcp + 4..tcp + 8].copy_from_slice(&answered[tcp + 8..tcp + 12]);
+    reset[tcp + 8..tcp + 12].fill(0);
+    reset[tcp + 14..tcp + 18].fill(0);
+    let (addresses, protocol_and_length) = (if version == 4 { 26..34 } else { 22..54 }, [0, 6, 0, 20]);
+    let sum = checksum(&[&reset[addresses], &protocol_and_length, &reset[tcp..]]);
+    reset[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
+    if version == 4 {
+        reset[18..20].fill(0);
+        reset[24..26].fill(0);
+        let sum = checksum(&[&reset[14..34]]);
+        reset[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    reset
 }
 
 /// the reset's link header, ports, numbers and flags, worked out from the packet that it answers.

@@ -48,6 +48,7 @@ pub fn history(number: u64) -> History {
     let targets = random.of(&[3, 3, 3, 2, 1, 4]);
     let mut writer = Writer {
         conversations: if crowded { crowd().collect() } else { Vec::new() },
+        last: KINDS[0].1,
         open: BTreeSet::new(),
         registered: vec![true; usize::from(targets)],
         attributes: Attributes::default(),
@@ -58,7 +59,8 @@ pub fn history(number: u64) -> History {
     // Some conversations often, so that much happens to them, and now and then any.
     let (often, seldom) = if crowded { (2, 3) } else { (3, 11) };
     for _ in 0..often {
-        let flow = writer.random.of(&KINDS).1;
+        let kinds = if writer.random.percent(50) { &KINDS[..2] } else { &KINDS[..] };
+        let flow = writer.random.of(kinds).1;
         writer.conversations.extend([flow; 6]);
     }
     writer.conversations.extend(KINDS.iter().take(seldom).map(|(_, flow)| *flow));
@@ -75,6 +77,7 @@ pub fn history(number: u64) -> History {
 struct Writer {
     random: Random,
     conversations: Vec<Name>,
+    last: Name,
     /// Conversations that were opened and are perhaps still alive.
     open: BTreeSet<Name>,
     registered: Vec<bool>,
@@ -95,9 +98,14 @@ impl Writer {
         }
     }
 
+    /// Often the one before, so that what has happened to it matters.
     fn flow(&mut self) -> Name {
+        if self.random.percent(55) {
+            return self.last;
+        }
         let place = self.random.below(self.conversations.len());
-        self.conversations[place]
+        self.last = self.conversations[place];
+        self.last
     }
 
     fn side(&mut self) -> Side {
@@ -106,7 +114,7 @@ impl Writer {
 
     fn flags(&mut self) -> u8 {
         let usual =
-            [SYN, SYN, SYN, SYN | ACK, ACK, ACK, PSH | ACK, PSH | ACK, FIN | ACK, FIN | ACK, RST, RST | ACK];
+            [SYN, SYN, SYN | ACK, ACK, ACK, ACK, PSH | ACK, PSH | ACK, PSH | ACK, FIN | ACK, FIN | ACK, RST];
         if self.random.percent(8) { self.random.below(256) as u8 } else { self.random.of(&usual) }
     }
 
@@ -152,10 +160,12 @@ impl Writer {
             Health::Healthy,
             Health::Healthy,
             Health::Healthy,
+            Health::Healthy,
             Health::Unhealthy,
             Health::Unhealthy,
             Health::Unhealthy,
             Health::Draining,
+            Health::Removed,
             Health::Removed,
         ]);
         // Nobody registered is a rare case, and a dull one.
@@ -168,11 +178,13 @@ impl Writer {
 
     fn set(&mut self) -> Step {
         let random = &mut self.random;
+        // Resets or moves, mostly; and now and then both, as no operator can have it.
+        let (resets, moves) = random.of(&[(90, 0), (90, 0), (90, 0), (0, 90), (0, 90), (50, 50)]);
         self.attributes = Attributes {
             stickiness: random.of(&[Stickiness::Five, Stickiness::Five, Stickiness::Three, Stickiness::Two]),
-            rebalance: random.percent(30),
-            reset_unhealthy: random.percent(50),
-            reset_deregistered: random.percent(50),
+            rebalance: random.percent(moves),
+            reset_unhealthy: random.percent(resets),
+            reset_deregistered: random.percent(resets),
             reset_idle: random.percent(30),
             unknown: random.of(&[
                 Unknown::Drop,
@@ -187,14 +199,18 @@ impl Writer {
             half_open: random.of(&[60_000, 60_000, 5_000]),
             closed: random.of(&[10_000, 10_000, 1_000]),
             other: random.of(&[120_000, 120_000, 30_000]),
+            both_ends: random.percent(40),
+            proactive: random.percent(25),
+            hold: if random.percent(12) { 400 } else { 0 },
+            min_healthy_percent: if random.percent(12) { random.of(&[34, 60]) } else { 0 },
         };
         Step::Set(self.attributes)
     }
 
     /// Each timer, and a millisecond less.
     fn wait(&mut self) -> Step {
-        let Attributes { established, half_open, closed, other, .. } = self.attributes;
-        let edge = self.random.of(&[established, half_open, closed, other]);
+        let Attributes { established, half_open, closed, other, hold, .. } = self.attributes;
+        let edge = self.random.of(&[established, half_open, closed, other, hold.max(1)]);
         if self.random.percent(50) {
             self.open.clear();
         }

@@ -97,7 +97,7 @@ fn replay(script: &str) {
     }
 }
 
-// F-1 to F-3, F-5 to F-12, F-14, T-1 to T-7, R-1 to, W-3 to W-6, O-4, C-1
+// F-1 to F-3, F-5 to F-12, F-14, T-1 to T-7, R-1 to, W-3 to W-6, O-4, C-1
 #[test]
 fn every_history_goes_as_the_model_says() {
     let first = number_from("FLOWGATE_FIRST_HISTORY", 0);
@@ -116,8 +116,10 @@ fn every_history_goes_as_the_model_says() {
         "dropped: UnknownFlow",
         "forged",
         "goes on",
+        "goes on: a reset is held back",
         "goes without state",
         "moves",
+        "reset: BothEnds",
         "reset: Deregistration",
         "reset: Idle",
         "reset: NoFlow",
@@ -127,6 +129,7 @@ fn every_history_goes_as_the_model_says() {
         "returned: To(Client)",
         "returned: To(Server)",
         "swept out",
+        "told unasked",
     ];
     for kind in kinds {
         assert!(count < USUAL || tally.contains_key(kind), "no {kind} in {tally:?}");

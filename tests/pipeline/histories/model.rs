@@ -43,7 +43,7 @@ pub enum Unknown {
     Reset,
 }
 
-/// What an operator may set, F-8, F-9, F-14. Times in milliseconds.
+/// What an operator may set, F-8, F-9, F-14, R-9 to R-11. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     pub stickiness: Stickiness,
@@ -57,6 +57,10 @@ pub struct Attributes {
     pub half_open: u32,
     pub closed: u32,
     pub other: u32,
+    pub both_ends: bool,
+    pub proactive: bool,
+    pub hold: u32,
+    pub min_healthy_percent: u32,
 }
 
 impl Default for Attributes {
@@ -73,6 +77,10 @@ impl Default for Attributes {
             half_open: 60_000,
             closed: 10_000,
             other: 120_000,
+            both_ends: false,
+            proactive: false,
+            hold: 0,
+            min_healthy_percent: 0,
         }
     }
 }
@@ -93,10 +101,26 @@ impl Health {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     Client,
     Server,
+}
+
+impl Side {
+    pub fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// which sides are still to be told that their connection was reset.
+type Owed = BTreeSet<Side>;
+
+fn without(owed: &Owed, side: Side) -> Owed {
+    owed.iter().copied().filter(|owed| *owed != side).collect()
 }
 
 /// A packet of the client's or of the server's. Its TCP flags are false where it is not TCP.
@@ -125,6 +149,7 @@ pub enum Trigger {
     Deregistration,
     Idle,
     NoFlow,
+    BothEnds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +175,8 @@ pub enum Fate {
     WithoutState(BTreeSet<Target>),
     /// It is of a flow and goes to this target under the flow's cookie.
     GoesOn(Target),
+    /// The same, though its flow was to be reset: a guard holds that back.
+    HeldBack(Target),
     /// It is of a flow, which moves to one of these targets and keeps its cookie.
     Moves(BTreeSet<Target>),
     Reset(Trigger),
@@ -183,9 +210,24 @@ pub enum Phase {
     Other,
     /// F-10: TCP that idled out.
     Expired,
+    /// TCP that was reset, when a side was still to be told.
+    Owing,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What becomes of what is known of a flow, whose packet met its fate.
+enum After {
+    /// Its packet counts (F-9).
+    Counts,
+    /// Nothing is known any more; what begins in its place owes this.
+    Begins(Owed),
+    Forgotten,
+    /// As it was, but for what it owes.
+    Owes(Owed),
+    /// It is over, and owes this.
+    EndsOwing(Owed),
+}
+
+#[derive(Clone, Debug)]
 pub struct Flow {
     pub target: Target,
     pub cookie: u32,
@@ -197,8 +239,18 @@ pub struct Flow {
     /// Made while nobody was healthy (F-6), and no packet of it has found its target healthy since.
     pub failed_open: bool,
     pub begun_by: Side,
+    pub owed: Owed,
+    /// who has sent packets, and whether a segment told what each expects next.
+    heard: BTreeSet<Side>,
+    numbers_known: bool,
     /// The step in which it came into its phase: who makes room first (F-12).
     since: u64,
+}
+
+impl Flow {
+    pub fn is_live(&self) -> bool {
+        !matches!(self.phase, Phase::Expired | Phase::Owing)
+    }
 }
 
 /// A mistake made on purpose, to see that it is found.
@@ -225,6 +277,8 @@ pub struct Model {
     pub now: u32,
     pub attributes: Attributes,
     pub health: Vec<Health>,
+    /// Since when each target has the health that it has.
+    since: Vec<u32>,
     pub flaw: Option<Flaw>,
     /// What the gateway's tables hold. A flow whose time is over is in it until it is swept out.
     pub flows: BTreeMap<Name, Flow>,
@@ -234,6 +288,8 @@ pub struct Model {
     /// F-12: when each worker last had no room for a flow.
     turned_away: BTreeMap<Worker, u32>,
     chosen: BTreeMap<Sticky, Vec<Chosen>>,
+    /// What the flow that is about to begin takes over of the one before it.
+    inherited: Owed,
     step: u64,
 }
 
@@ -243,12 +299,14 @@ impl Model {
             now,
             attributes: Attributes::default(),
             health: vec![Health::Healthy; targets],
+            since: vec![now; targets],
             flaw: None,
             flows: BTreeMap::new(),
             owners,
             capacity,
             turned_away: BTreeMap::new(),
             chosen: BTreeMap::new(),
+            inherited: Owed::new(),
             step: 0,
         }
     }
@@ -256,6 +314,12 @@ impl Model {
     /// The next step of the history begins.
     pub fn next_step(&mut self) {
         self.step += 1;
+    }
+
+    pub fn becomes(&mut self, target: Target, health: Health) {
+        if self.health[target] != health {
+            (self.health[target], self.since[target]) = (health, self.now);
+        }
     }
 
     fn targets_that_are(&self, so: impl Fn(Health) -> bool) -> BTreeSet<Target> {
@@ -270,7 +334,7 @@ impl Model {
     fn over(&self, flow: &Flow) -> bool {
         let limit = match flow.phase {
             Phase::HalfOpen => self.attributes.half_open,
-            Phase::Established => self.attributes.established,
+            Phase::Established | Phase::Owing => self.attributes.established,
             Phase::Closed => self.attributes.closed,
             Phase::Other => self.attributes.other,
             Phase::Expired => return false,
@@ -301,7 +365,7 @@ impl Model {
 
     /// F-9, F-10: what time has made of a flow.
     fn known(&self, name: &Name) -> Option<Flow> {
-        let flow = *self.flows.get(name)?;
+        let flow = self.flows.get(name)?.clone();
         if !self.over(&flow) {
             return Some(flow);
         }
@@ -312,15 +376,22 @@ impl Model {
     /// What must become of a packet. If it goes to a target, [`Model::went_to`] is to be told next where.
     pub fn packet(&mut self, packet: &Packet) -> Fate {
         let packet = &Packet { flow: self.told_apart(packet.flow), ..*packet };
-        let fate = self.fate(packet);
+        let (fate, after) = self.fate(packet);
         if matches!(fate, Fate::Reset(_)) && !packet.answerable {
             return Fate::Dropped(Why::NotAnswerable); // it changes nothing
         }
-        match fate {
-            Fate::Reset(_) | Fate::Begins { .. } | Fate::WithoutState(_) | Fate::Dropped(_) => {
+        self.inherited = Owed::new();
+        match after {
+            After::Counts => self.counts(packet),
+            After::Forgotten => drop(self.flows.remove(&packet.flow)),
+            After::Begins(owed) => {
                 self.flows.remove(&packet.flow);
+                self.inherited = owed;
             }
-            Fate::GoesOn(_) | Fate::Moves(_) => self.goes_on(packet),
+            After::Owes(owed) => {
+                self.flows.entry(packet.flow).and_modify(|flow| flow.owed = owed);
+            }
+            After::EndsOwing(owed) => self.ends_owing(&packet.flow, owed),
         }
         if matches!(fate, Fate::WithoutState(_)) {
             self.turned_away.insert(self.owners[&packet.flow], self.now);
@@ -332,65 +403,86 @@ impl Model {
         if self.flaw == Some(Flaw::MixesEndpoints) { Name { endpoint: 0, ..name } } else { name }
     }
 
-    fn fate(&self, packet: &Packet) -> Fate {
+    fn fate(&self, packet: &Packet) -> (Fate, After) {
         match self.known(&packet.flow) {
             None => self.of_no_flow(packet),
             Some(flow) if flow.phase == Phase::Expired => self.of_expired_flow(packet),
+            Some(flow) if flow.phase == Phase::Owing => self.of_flow_that_owes(packet, &flow.owed),
             Some(flow) => self.of_live_flow(packet, &flow),
         }
     }
 
     // F-8
-    fn of_no_flow(&self, packet: &Packet) -> Fate {
+    fn of_no_flow(&self, packet: &Packet) -> (Fate, After) {
         if !packet.flow.tcp() || packet.opens() {
-            return self.begins(packet);
+            return self.begins(packet, Owed::new());
         }
         // F-12: its connection may have begun when there was no room for it, and be alive.
         if let Some(&at) = self.turned_away.get(&self.owners[&packet.flow])
             && self.now.wrapping_sub(at) < self.attributes.established
         {
-            return self.begins(packet);
+            return self.begins(packet, Owed::new());
         }
-        if packet.rst {
-            return Fate::Dropped(Why::UnknownFlow);
+        if self.attributes.unknown == Unknown::Adopt && !packet.rst {
+            return self.begins(packet, Owed::new());
         }
-        if self.attributes.unknown == Unknown::Adopt {
-            return self.begins(packet);
-        }
-        if self.attributes.reset_idle || self.attributes.unknown == Unknown::Reset {
-            return Fate::Reset(Trigger::NoFlow);
-        }
-        Fate::Dropped(Why::UnknownFlow)
+        (self.refused(packet), After::Forgotten)
+    }
+
+    /// F-8, R-3: a TCP packet that opens nothing, is of no flow and shall make none.
+    fn refused(&self, packet: &Packet) -> Fate {
+        let resets = self.attributes.reset_idle || self.attributes.unknown == Unknown::Reset;
+        //
+        if resets && !packet.rst { Fate::Reset(Trigger::NoFlow) } else { Fate::Dropped(Why::UnknownFlow) }
     }
 
     // F-10
-    fn of_expired_flow(&self, packet: &Packet) -> Fate {
+    fn of_expired_flow(&self, packet: &Packet) -> (Fate, After) {
         if packet.opens() && !(self.flaw == Some(Flaw::ResetsSyns) && self.attributes.reset_idle) {
-            return self.begins(packet);
+            return self.begins(packet, Owed::new());
         }
-        if packet.rst {
-            return Fate::Dropped(Why::ExpiredFlow);
+        //
+        if self.attributes.reset_idle && !packet.rst {
+            return (Fate::Reset(Trigger::Idle), self.after_reset(packet, &Owed::new()));
         }
-        if self.attributes.reset_idle {
-            return Fate::Reset(Trigger::Idle);
-        }
-        Fate::Dropped(Why::ExpiredFlow)
+        (Fate::Dropped(Why::ExpiredFlow), After::Forgotten)
     }
 
-    fn of_live_flow(&self, packet: &Packet, flow: &Flow) -> Fate {
-        let health = self.health[flow.target];
-        let stays = Fate::GoesOn(flow.target);
-        let out_of_service = matches!(health, Health::Unhealthy | Health::Removed);
-        //
-        let trigger = match health {
-            Health::Unhealthy if self.attributes.reset_unhealthy => Some(Trigger::Unhealthy),
-            Health::Removed if self.attributes.reset_deregistered => Some(Trigger::Deregistration),
-            _ => None,
-        };
-        let spared = flow.failed_open && !self.somebody_is_healthy(); // T-6
+    //
+    fn of_flow_that_owes(&self, packet: &Packet, owed: &Owed) -> (Fate, After) {
         if packet.opens() {
+            // Of the side that opens a connection nothing is left of an old one.
+            return self.begins(packet, without(owed, packet.from));
+        }
+        if !owed.contains(&packet.from) {
+            // This side was told, so its packet is of no flow; the other is to be told all the same.
+            return (self.refused(packet), After::Owes(owed.clone()));
+        }
+        let left = without(owed, packet.from);
+        let after = if left.is_empty() { After::Forgotten } else { After::Owes(left) };
+        let told = if packet.rst { Fate::Dropped(Why::UnknownFlow) } else { Fate::Reset(Trigger::BothEnds) };
+        (told, after)
+    }
+
+    /// what is left of a flow after a reset to a packet's sender, which ends it.
+    fn after_reset(&self, packet: &Packet, owed: &Owed) -> After {
+        let mut left = without(owed, packet.from);
+        if self.attributes.both_ends {
+            left.insert(packet.from.other());
+        }
+        if left.is_empty() { After::Forgotten } else { After::EndsOwing(left) }
+    }
+
+    fn of_live_flow(&self, packet: &Packet, flow: &Flow) -> (Fate, After) {
+        let health = self.health[flow.target];
+        let stays = (Fate::GoesOn(flow.target), After::Counts);
+        let out_of_service = matches!(health, Health::Unhealthy | Health::Removed);
+        let trigger = self.trigger(flow);
+        let spared = self.is_spared(flow);
+        if packet.opens() {
+            let anew = || self.begins(packet, without(&flow.owed, packet.from));
             if flow.phase == Phase::Closed {
-                return self.begins(packet); // F-9
+                return anew(); // F-9
             }
             if health == Health::Healthy {
                 return stays; // F-14
@@ -403,15 +495,19 @@ impl Model {
                 return stays;
             }
             if self.somebody_is_healthy() {
-                return self.begins(packet);
+                return anew();
             }
             // With nobody healthy it can only fail open. It does if its flow's next packet would be reset
             // otherwise, or if its target has left for good; else it has nothing to gain.
             let next_is_reset = trigger.is_some() && !spared && !self.attributes.rebalance;
             if next_is_reset || health == Health::Removed {
-                return self.begins(packet);
+                return anew();
             }
             return stays;
+        }
+        if packet.flow.tcp() && flow.owed.contains(&packet.from) && !packet.syn && !packet.rst {
+            // it is of the connection before; this one goes on.
+            return (Fate::Reset(Trigger::BothEnds), After::Owes(without(&flow.owed, packet.from)));
         }
         if !out_of_service {
             return stays; // F-5, T-3, T-5, T-7
@@ -421,36 +517,98 @@ impl Model {
             if !self.somebody_is_healthy() {
                 return stays;
             }
-            return Fate::Moves(self.candidates(&packet.flow));
+            return (Fate::Moves(self.candidates(&packet.flow)), After::Counts);
         }
         let can_be_reset = packet.flow.tcp() || self.flaw == Some(Flaw::ResetsAll);
         match trigger {
             // T-2: only TCP; R-5: no reset is answered with a reset; T-6.
-            Some(trigger) if can_be_reset && !packet.rst && !spared => Fate::Reset(trigger),
+            Some(trigger) if can_be_reset && !packet.rst && !spared => {
+                if self.is_held_back(flow) {
+                    return (Fate::HeldBack(flow.target), After::Counts);
+                }
+                (Fate::Reset(trigger), self.after_reset(packet, &flow.owed))
+            }
             _ => stays,
         }
     }
 
+    //
+    fn trigger(&self, flow: &Flow) -> Option<Trigger> {
+        match self.health[flow.target] {
+            Health::Unhealthy if self.attributes.reset_unhealthy => Some(Trigger::Unhealthy),
+            Health::Removed if self.attributes.reset_deregistered => Some(Trigger::Deregistration),
+            _ => None,
+        }
+    }
+
+    // T-6
+    fn is_spared(&self, flow: &Flow) -> bool {
+        flow.failed_open && !self.somebody_is_healthy()
+    }
+
+    //
+    fn is_held_back(&self, flow: &Flow) -> bool {
+        if self.health[flow.target] != Health::Unhealthy {
+            return false;
+        }
+        let healthy = self.targets_that_are(|health| health == Health::Healthy).len();
+        let members = self.targets_that_are(Health::registered).len();
+        self.now.wrapping_sub(self.since[flow.target]) < self.attributes.hold
+            || healthy * 100 < self.attributes.min_healthy_percent as usize * members
+    }
+
+    /// a flow is over and remembered for what it owes, from now on.
+    fn ends_owing(&mut self, name: &Name, owed: Owed) {
+        let (now, step) = (self.now, self.step);
+        self.flows.entry(*name).and_modify(|flow| {
+            (flow.phase, flow.owed, flow.last, flow.since) = (Phase::Owing, owed, now, step);
+        });
+    }
+
+    /// who is told now without having asked, as a flow's target is out and somebody else is healthy.
+    pub fn tells(&mut self) -> BTreeSet<(Name, Side)> {
+        let mut told = BTreeSet::new();
+        if !self.attributes.proactive || self.attributes.rebalance || !self.somebody_is_healthy() {
+            return told;
+        }
+        for (name, flow) in &self.flows {
+            let silent = flow.phase == Phase::Established && flow.numbers_known && !self.over(flow);
+            if silent && self.trigger(flow).is_some() && !self.is_held_back(flow) {
+                told.extend(flow.heard.iter().map(|side| (*name, *side)));
+            }
+        }
+        for (name, _) in &told {
+            self.ends_owing(name, Owed::from([Side::Client, Side::Server]));
+        }
+        told
+    }
+
     // F-9
-    fn goes_on(&mut self, packet: &Packet) {
-        let healthy = |target: Target| self.health[target] == Health::Healthy;
-        let Some(flow) = self.flows.get(&packet.flow) else { return };
-        let mut flow =
-            Flow { last: self.now, failed_open: flow.failed_open && !healthy(flow.target), ..*flow };
+    fn counts(&mut self, packet: &Packet) {
+        let (now, step, health, proactive) = (self.now, self.step, &self.health, self.attributes.proactive);
+        let Some(flow) = self.flows.get_mut(&packet.flow) else { return };
+        flow.last = now;
+        flow.failed_open &= health[flow.target] != Health::Healthy;
         if packet.opens() {
             // The port is used again: no side has closed this connection.
             (flow.fin_of_client, flow.fin_of_server) = (false, false);
         } else {
-            pass(&mut flow, packet, self.step);
+            pass(flow, packet, step);
         }
-        self.flows.insert(packet.flow, flow);
+        if packet.flow.tcp() {
+            // a SYN or a reset says of its sender that nothing is left of the connection before, and all else
+            // of a side that is owed nothing says that the new one stands.
+            let of_sender = packet.opens() || packet.rst || flow.owed.contains(&packet.from);
+            flow.owed = if of_sender { without(&flow.owed, packet.from) } else { Owed::new() };
+        }
+        note(flow, packet, proactive);
     }
 
     // F-4, F-6, F-7, F-12
-    fn begins(&self, packet: &Packet) -> Fate {
+    fn begins(&self, packet: &Packet, owed: Owed) -> (Fate, After) {
         let among = self.candidates(&packet.flow);
         if among.is_empty() {
-            return Fate::Dropped(Why::NoTarget);
+            return (Fate::Dropped(Why::NoTarget), After::Forgotten);
         }
         let owner = self.owners[&packet.flow];
         // What there was of this flow before goes first.
@@ -460,18 +618,18 @@ impl Model {
             .filter(|(name, _)| **name != packet.flow && self.owners[*name] == owner)
             .collect();
         if neighbours.len() < self.capacity {
-            return Fate::Begins { among, evicts: BTreeSet::new() };
+            return (Fate::Begins { among, evicts: BTreeSet::new() }, After::Begins(owed));
         }
-        for phases in [&[Phase::Closed, Phase::Expired][..], &[Phase::HalfOpen]] {
+        for phases in [&[Phase::Closed, Phase::Expired, Phase::Owing][..], &[Phase::HalfOpen]] {
             let those = || neighbours.iter().filter(|(_, flow)| phases.contains(&flow.phase));
             let since = those().map(|(_, flow)| flow.since);
             let first = if self.flaw == Some(Flaw::EvictsYoungest) { since.max() } else { since.min() };
             if let Some(first) = first {
                 let evicts = those().filter(|(_, flow)| flow.since == first).map(|(name, _)| **name);
-                return Fate::Begins { among, evicts: evicts.collect() };
+                return (Fate::Begins { among, evicts: evicts.collect() }, After::Begins(owed));
             }
         }
-        Fate::WithoutState(among)
+        (Fate::WithoutState(among), After::Forgotten)
     }
 
     /// Among whom a target is chosen.
@@ -510,7 +668,7 @@ impl Model {
     pub fn went_to(&mut self, packet: &Packet, fate: &Fate, target: Target, cookie: u32) -> Sent {
         let packet = &Packet { flow: self.told_apart(packet.flow), ..*packet };
         let name = packet.flow;
-        if !matches!(fate, Fate::GoesOn(_)) {
+        if !matches!(fate, Fate::GoesOn(_) | Fate::HeldBack(_)) {
             let chosen = (self.eligible(), target);
             self.chosen.entry(self.sticky(&name)).or_default().push(chosen);
         }
@@ -532,14 +690,18 @@ impl Model {
                     last: self.now,
                     failed_open: !self.somebody_is_healthy(),
                     begun_by: packet.from,
+                    owed: std::mem::take(&mut self.inherited),
+                    heard: BTreeSet::new(),
+                    numbers_known: false,
                     since: self.step,
                 };
                 if !packet.opens() {
                     pass(&mut flow, packet, self.step);
                 }
+                note(&mut flow, packet, self.attributes.proactive);
                 self.flows.insert(name, flow);
             }
-            Fate::GoesOn(_) | Fate::Reset(_) | Fate::Dropped(_) => {}
+            Fate::GoesOn(_) | Fate::HeldBack(_) | Fate::Reset(_) | Fate::Dropped(_) => {}
         }
         Sent { flow: name, target, cookie, without_state }
     }
@@ -547,17 +709,14 @@ impl Model {
     /// F-11, F-12, W-4, W-5: what may become of a packet that comes back in answer to `sent`, `inside` of
     /// it a packet of its flow; more than one thing where that is nobody's business.
     pub fn returns(&self, sent: &Sent, inside: &Packet) -> Vec<Returned> {
-        let delivered = Returned::To(match inside.from {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        });
+        let delivered = Returned::To(inside.from.other());
         if let Some((stickiness, eligible)) = &sent.without_state {
             // By the hash as it is now.
             let the_same = *stickiness == self.attributes.stickiness && *eligible == self.eligible();
             return if the_same { vec![delivered] } else { vec![delivered, Returned::NotFromTarget] };
         }
         match self.flows.get(&sent.flow) {
-            Some(flow) if flow.cookie == sent.cookie && flow.phase != Phase::Expired => {
+            Some(flow) if flow.cookie == sent.cookie && flow.is_live() => {
                 let right = if flow.target == sent.target { delivered } else { Returned::NotFromTarget };
                 // Whether its flow, whose time is over, was swept out already.
                 if self.over(flow) { vec![right, Returned::Stale] } else { vec![right] }
@@ -603,5 +762,19 @@ fn pass(flow: &mut Flow, packet: &Packet, step: u64) {
     }
     if flow.phase != before {
         flow.since = step;
+        flow.numbers_known = false;
+    }
+}
+
+/// what a packet says of how its side and the other can be told unasked.
+fn note(flow: &mut Flow, packet: &Packet, proactive: bool) {
+    flow.heard.insert(packet.from);
+    if !proactive {
+        return;
+    }
+    if packet.opens() {
+        flow.numbers_known = false;
+    } else if packet.ack && flow.phase == Phase::Established {
+        flow.numbers_known = true;
     }
 }

@@ -116,6 +116,8 @@ fn in_words(attributes: &Attributes) -> String {
         (attributes.reset_deregistered, " reset-deregistered"),
         (attributes.reset_idle, " reset-idle"),
         (!attributes.syn_reselect, " no-reselect"),
+        (attributes.both_ends, " both-ends"),
+        (attributes.proactive, " proactive"),
     ];
     let switches = switches.into_iter().filter(|(on, _)| *on).map(|(_, word)| word);
     words.extend([sticky, unknown].into_iter().chain(switches));
@@ -124,6 +126,8 @@ fn in_words(attributes: &Attributes) -> String {
         ("half-open", attributes.half_open, defaults.half_open),
         ("closed", attributes.closed, defaults.closed),
         ("other", attributes.other, defaults.other),
+        ("hold", attributes.hold, defaults.hold),
+        ("min-healthy", attributes.min_healthy_percent, defaults.min_healthy_percent),
     ];
     for (key, value, default) in times {
         if value != default {
@@ -143,6 +147,8 @@ fn attributes_of<'a>(words: impl Iterator<Item = &'a str>) -> Option<Attributes>
                 "reset-deregistered" => attributes.reset_deregistered = true,
                 "reset-idle" => attributes.reset_idle = true,
                 "no-reselect" => attributes.syn_reselect = false,
+                "both-ends" => attributes.both_ends = true,
+                "proactive" => attributes.proactive = true,
                 _ => return None,
             },
             Some(("sticky", "3")) => attributes.stickiness = Stickiness::Three,
@@ -156,6 +162,8 @@ fn attributes_of<'a>(words: impl Iterator<Item = &'a str>) -> Option<Attributes>
                     "half-open" => attributes.half_open = value,
                     "closed" => attributes.closed = value,
                     "other" => attributes.other = value,
+                    "hold" => attributes.hold = value,
+                    "min-healthy" => attributes.min_healthy_percent = value,
                     _ => return None,
                 }
             }

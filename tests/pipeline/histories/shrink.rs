@@ -86,7 +86,7 @@ fn plainer(step: &Step) -> Vec<Step> {
         Step::Return { flow, at, own, .. } => steps.push(Step::Return { flow, before: 0, own, at }),
         Step::Set(attributes) => {
             let defaults = Attributes::default();
-            let of_default: [fn(&mut Attributes, &Attributes); 11] = [
+            let of_default: [fn(&mut Attributes, &Attributes); 15] = [
                 |to, from| to.stickiness = from.stickiness,
                 |to, from| to.rebalance = from.rebalance,
                 |to, from| to.reset_unhealthy = from.reset_unhealthy,
@@ -98,6 +98,10 @@ fn plainer(step: &Step) -> Vec<Step> {
                 |to, from| to.half_open = from.half_open,
                 |to, from| to.closed = from.closed,
                 |to, from| to.other = from.other,
+                |to, from| to.both_ends = from.both_ends,
+                |to, from| to.proactive = from.proactive,
+                |to, from| to.hold = from.hold,
+                |to, from| to.min_healthy_percent = from.min_healthy_percent,
             ];
             steps.extend(of_default.iter().map(|set| {
                 let mut plainer = attributes;
