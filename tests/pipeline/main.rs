@@ -4,6 +4,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "test packets are small")]
 
 mod both_ends;
+mod defaults;
 mod failover;
 mod flows;
 mod followers;
