@@ -8,6 +8,7 @@ mod defaults;
 mod failover;
 mod flows;
 mod followers;
+mod forged;
 mod garbage;
 mod golden;
 mod guards;
