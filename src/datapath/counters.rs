@@ -20,6 +20,9 @@ pub const MAX_GATEWAYS: usize = 256;
 /// Endpoints a node can have.
 pub const MAX_ENDPOINTS: usize = 4096;
 
+/// Counters that fill the 128 bytes of a padded group.
+const ENDPOINTS_A_GROUP: usize = 16;
+
 /// A number with one writer and any number of readers.
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -342,8 +345,9 @@ pub struct WorkerCounters {
     targets: Box<[CachePadded<TargetCounters>]>,
     /// By load balancer; [`MAX_GATEWAYS`] long.
     gateways: Box<[CachePadded<GatewayCounters>]>,
-    /// Live flows by endpoint; [`MAX_ENDPOINTS`] long.
-    endpoint_flows: Box<[Counter]>,
+    /// Live flows by endpoint, [`MAX_ENDPOINTS`] of them. In padded groups, as nothing else keeps what the
+    /// allocator puts next to the first and the last off their cache lines.
+    endpoint_flows: Box<[CachePadded<[Counter; ENDPOINTS_A_GROUP]>]>,
 }
 
 impl Default for WorkerCounters {
@@ -377,7 +381,9 @@ impl Default for WorkerCounters {
             configuration: Counter::default(),
             targets: (0..MAX_TARGETS).map(|_| CachePadded::default()).collect(),
             gateways: (0..MAX_GATEWAYS).map(|_| CachePadded::default()).collect(),
-            endpoint_flows: (0..MAX_ENDPOINTS).map(|_| Counter::default()).collect(),
+            endpoint_flows: (0..MAX_ENDPOINTS / ENDPOINTS_A_GROUP)
+                .map(|_| CachePadded::new(zeros()))
+                .collect(),
         }
     }
 }
@@ -399,7 +405,8 @@ impl WorkerCounters {
     /// The live flows of an endpoint, bounded as [`WorkerCounters::target`] is.
     #[inline]
     pub fn endpoint_flows(&self, id: EndpointId) -> &Counter {
-        &self.endpoint_flows[id.index().min(MAX_ENDPOINTS - 1)]
+        let place = id.index().min(MAX_ENDPOINTS - 1);
+        &self.endpoint_flows[place / ENDPOINTS_A_GROUP][place % ENDPOINTS_A_GROUP]
     }
 
     /// Counts a dropped packet.
@@ -441,11 +448,47 @@ mod tests {
     // C-2
     #[test]
     fn the_counters_of_two_workers_or_two_targets_share_no_cache_line() {
-        let (one, other) = (WorkerCounters::default(), WorkerCounters::default());
-        let line = |counter: &Counter| std::ptr::from_ref(counter).addr() / 64;
-        assert_ne!(line(&one.configuration), line(&other.received));
+        // Pairs of lines, as CPUs fetch them.
+        let line = |counter: &Counter| std::ptr::from_ref(counter).addr() / 128;
+        let lines = |all: &WorkerCounters| -> HashSet<usize> {
+            let ends_of_target = |target: &TargetCounters| {
+                [line(&target.active_flows), line(&target.resets[ResetTrigger::COUNT - 1])]
+            };
+            let ends_of_gateway =
+                |gateway: &GatewayCounters| [line(&gateway.rejected_flows), line(&gateway.stateless_packets)];
+            let targets = all.targets.iter().flat_map(|target| ends_of_target(target));
+            let gateways = all.gateways.iter().flat_map(|gateway| ends_of_gateway(gateway));
+            let endpoints = all.endpoint_flows.iter().flat_map(|group| group.iter().map(line));
+            let own = [line(&all.received), line(&all.configuration)];
+            own.into_iter().chain(targets).chain(gateways).chain(endpoints).collect()
+        };
+        let workers: Vec<WorkerCounters> = (0..3).map(|_| WorkerCounters::default()).collect();
+        let all: Vec<_> = workers.iter().map(lines).collect();
+        for (n, lines) in all.iter().enumerate() {
+            assert!(all[n + 1..].iter().all(|others| others.is_disjoint(lines)));
+        }
+        // By construction, wherever they are put.
         assert_eq!(std::mem::align_of::<WorkerCounters>(), 128);
-        let (a, b) = (one.target(TargetId(0)), one.target(TargetId(1)));
+        assert_eq!(std::mem::size_of::<WorkerCounters>() % 128, 0);
+        for (size, align) in [
+            (size_of::<CachePadded<TargetCounters>>(), align_of::<CachePadded<TargetCounters>>()),
+            (size_of::<CachePadded<GatewayCounters>>(), align_of::<CachePadded<GatewayCounters>>()),
+        ] {
+            assert!(align >= 64 && size % align == 0, "{size} bytes, {align} aligned");
+        }
+        let (a, b) = (workers[0].target(TargetId(0)), workers[0].target(TargetId(1)));
         assert_ne!(line(&a.resets[ResetTrigger::COUNT - 1]), line(&b.active_flows));
+    }
+
+    // C-2
+    #[test]
+    fn every_endpoint_has_a_counter_of_its_own() {
+        let counters = WorkerCounters::default();
+        for n in 0..u16::try_from(MAX_ENDPOINTS).unwrap() {
+            counters.endpoint_flows(EndpointId(n)).add(u64::from(n) + 1);
+        }
+        for n in 0..u16::try_from(MAX_ENDPOINTS).unwrap() {
+            assert_eq!(counters.endpoint_flows(EndpointId(n)).get(), u64::from(n) + 1);
+        }
     }
 }

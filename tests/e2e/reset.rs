@@ -124,6 +124,10 @@ fn an_appliance_dies_and_the_side_that_sends_is_told_at_its_next_packet() {
             "the side that is silent is not told"
         );
         lab.counts_a_reset("unhealthy");
+        // H-7: under 1 ms where a worker has a core of its own. Here it sleeps when it is idle, and shares the
+        // machine with whatever else the tests run: some turns of the scheduler are allowed for.
+        let slowest = lab.slowest_condition();
+        assert!(!slowest.is_zero() && slowest < Duration::from_millis(50), "H-7: {slowest:?}");
 
         // The next connection goes through the appliance that lives.
         let mut again = lab.connect_to(connection.listener);

@@ -256,6 +256,50 @@ fn stickiness_chooses_the_target_and_every_five_tuple_is_a_flow_of_its_own_all_t
     }
 }
 
+// F-13, R-10, F-9, F-12
+#[test]
+fn a_burst_leaves_in_its_round_whatever_else_is_on_and_all_that_is_bounded() {
+    use flowgate::datapath::messages::{FlowFilter, ToWorker};
+    let mut bench = Bench::with(2, 1, 4096);
+    bench.policy.reset_on_unhealthy = true;
+    bench.policy.proactive = true;
+    bench.publish();
+    // A full table, half of it established, half of it half-open.
+    for port in 1..=2048 {
+        bench.one(LEFT, &client(port, SYN).frame());
+        bench.one(LEFT, &client(port, ACK).frame());
+        bench.one(LEFT, &client(10_000 + port, SYN).frame());
+    }
+    assert_eq!(live(&bench), 4096);
+    // All at once: a target fails and its silent flows are to be told, the half-open flows are over, a
+    // scan is asked for, and a burst of new flows arrives that must push out others.
+    let expired = |bench: &Bench| bench.counters[0].flows_expired.get();
+    bench.send_condition(0, Condition::Unhealthy);
+    bench.push(|| ToWorker::ScanFlows(FlowFilter { limit: u32::MAX, ..FlowFilter::default() }));
+    for port in 1..=BURST as u16 {
+        let frame = MemoryBuf::new(&client(20_000 + port, SYN).frame());
+        bench.workers[0].ports_mut()[LEFT].arriving.push_back(frame);
+    }
+    let (expired_before, evicted_before) = (expired(&bench), bench.counters[0].flows_evicted.get());
+    bench.now += 60_000;
+    let handled = bench.workers[0].round(flowgate::id::Millis(bench.now), 0);
+    assert_eq!(handled, BURST);
+    let out = bench.take();
+    let to_targets = out.iter().filter(|(port, _)| *port == UNDER).count();
+    assert_eq!(to_targets, BURST, "the whole burst is out after one round");
+    assert!(out.len() - to_targets <= BURST, "{} resets unasked in one round", out.len() - to_targets);
+    assert_eq!(bench.counters[0].flows_evicted.get() - evicted_before, BURST as u64, "one for each");
+    assert!(expired(&bench) - expired_before <= 32, "{} flows aged", expired(&bench) - expired_before);
+    // And it all comes to its end, a bounded piece a round.
+    for _ in 0..4096 / 16 {
+        bench.workers[0].round(flowgate::id::Millis(bench.now), 0);
+        let out = bench.take();
+        assert!(out.len() <= BURST, "{} packets in a round that got none", out.len());
+    }
+    assert_eq!(bench.live_flows(0), 0, "all are told or over");
+    bench.assert_settled();
+}
+
 // F-13
 #[test]
 fn the_longest_busy_round_is_measured() {

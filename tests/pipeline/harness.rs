@@ -214,10 +214,15 @@ impl Bench {
     }
 
     pub fn tell(&mut self, message: impl Fn() -> ToWorker) {
+        self.push(message);
+        self.rounds();
+    }
+
+    /// Leaves a message in every worker's ring, to be found at its next round.
+    pub fn push(&mut self, message: impl Fn() -> ToWorker) {
         for control in &mut self.control {
             control.push(message()).unwrap();
         }
-        self.rounds();
     }
 
     /// Lets every worker go rounds until nothing moves.

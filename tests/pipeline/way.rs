@@ -460,3 +460,25 @@ fn the_same_addresses_in_two_endpoints_never_mix() {
     assert_eq!(bench.one(LEFT, &client(4000, ACK).frame()).0, UNDER);
     bench.assert_settled();
 }
+
+// W-3
+#[test]
+fn flows_are_spread_over_all_source_ports_and_each_has_one_for_both_its_directions() {
+    let mut bench = Bench::with(1, 1, 4096);
+    let mut ports = Vec::new();
+    for port in 1..=2000 {
+        let (_, out) = bench.one(LEFT, &client(port, SYN).frame());
+        let (_, back) = bench.one(RIGHT, &client(port, SYN | ACK).reversed().frame());
+        let (_, again) = bench.one(LEFT, &client(port, ACK).frame());
+        assert_eq!([source_port(&back), source_port(&again)], [source_port(&out); 2]);
+        ports.push(source_port(&out));
+    }
+    assert!(ports.iter().all(|port| *port >= 49152));
+    // 2,000 draws from 16,384: some 1,884 are distinct, and each sixteenth of the range has 125 of them,
+    // give or take six times the square root of that.
+    let distinct: std::collections::BTreeSet<_> = ports.iter().collect();
+    assert!(distinct.len() > 1800, "{}", distinct.len());
+    let mut sixteenths = [0; 16];
+    ports.iter().for_each(|port| sixteenths[usize::from((port - 49152) / 1024)] += 1);
+    assert!(sixteenths.iter().all(|count| (58..=192).contains(count)), "{sixteenths:?}");
+}

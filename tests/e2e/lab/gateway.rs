@@ -370,6 +370,11 @@ load_balancer = "{LOAD_BALANCER}"
         number(&self.counters("load-balancer")["Counters"], name)
     }
 
+    /// H-7: how long it took, at worst so far, from a health decision until the last worker went by it.
+    pub fn slowest_condition(&self) -> Duration {
+        Duration::from_micros(number(&self.counters("node")["Counters"], "SlowestConditionMicroseconds"))
+    }
+
     /// Packets dropped so far for `reason`.
     pub fn dropped(&self, reason: &str) -> u64 {
         number(&self.counters("node")["Drops"], reason)
