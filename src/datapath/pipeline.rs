@@ -47,7 +47,7 @@ use super::icmp_errors::Allowance;
 use super::interfaces::endpoint_at;
 use super::messages::FromWorker;
 use super::neighbours::Neighbours;
-use super::outbound::{Fate, Handoff, Outbound};
+use super::outbound::{Fate, Handoff, Outbound, Stage};
 use super::rates::Rates;
 use super::sizes::{clamp_mss, fits};
 use super::sweep::Sweep;
@@ -152,8 +152,9 @@ impl<B: PacketBuf> Pipeline<B> {
         for (packet, arrival) in packets.into_iter().zip(&arrivals) {
             self.arrival(forwarding, packet, arrival);
         }
+        let stage = steered.then_some(Stage::Owner);
         for packet in followers {
-            self.follow(forwarding, port, packet, None); // M-4, M-5
+            self.follow(forwarding, port, packet, stage); // M-4, M-5
         }
     }
 

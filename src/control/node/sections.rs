@@ -97,7 +97,8 @@ pub struct Port {
     pub name: Name,
     /// A PCI address, or a virtual device with its arguments.
     pub device: Device,
-    /// The largest IP packet that it carries, in bytes.
+    /// The largest IP packet that it carries, in bytes. On the target side give it 68 more than the clients' links
+    /// have, and at least 1348, so that IPv6 always fits.
     #[serde(default = "Port::default_mtu")]
     #[schemars(range(min = 576, max = 9600))]
     pub mtu: u16,
