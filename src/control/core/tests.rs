@@ -515,7 +515,7 @@ fn a_load_balancer_keeps_its_number_and_one_that_is_gone_gives_its_own_up_when_t
             compiler.gateway_id(&name.to_owned().try_into().unwrap()).unwrap()
         };
         let gw = "gw".to_owned();
-        assert_eq!(number_among(&[gw.clone()], "gw"), crate::id::GatewayId(0));
+        assert_eq!(number_among(std::slice::from_ref(&gw), "gw"), crate::id::GatewayId(0));
         let mut names: Vec<String> = (1..256).map(|n| format!("gw-{n:03}")).collect();
         names.push(gw.clone());
         assert_eq!(number_among(&names, "gw-255"), crate::id::GatewayId(255));
