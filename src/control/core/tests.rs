@@ -1,5 +1,7 @@
 //! The control core with a worker's ends of the rings in the test's hand.
 
+mod inband;
+
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -353,108 +355,6 @@ fn resets_are_summed_up_by_target_and_trigger_since_they_were_last_told() {
         bench.counters.target(target).resets[ResetTrigger::Unhealthy.index()].add(1);
         bench.counters.gateway(crate::id::GatewayId(0)).resets[ResetTrigger::NoFlow.index()].add(2);
         assert_eq!(told(), [(Some(Ipv4Addr::new(192, 0, 2, 1)), 1), (None, 2)]);
-    });
-}
-
-fn silence_ms(ms: &str) -> Change {
-    let attribute = ("flowgate.inband.silence_ms".to_owned(), ms.to_owned());
-    Change::ModifyTargetGroupAttributes { target_group: "fw".to_owned(), attributes: vec![attribute] }
-}
-
-impl Bench {
-    /// Lets as many checks of `address` succeed as make it healthy.
-    fn heal(&self, address: [u8; 4]) {
-        let key = TargetKey::new("fw", address.into());
-        let inner = self.core.inner.borrow();
-        for _ in 0..5 {
-            inner.health.pretend(&key, crate::control::health::check::Outcome::Success);
-        }
-    }
-
-    /// How `address` stands by the traffic itself, and how many of its checks were out of turn.
-    fn inband(&self, address: [u8; 4]) -> (crate::control::socket::views::InBandView, u64) {
-        let state = self.core.state();
-        let statuses = self.core.targets(state.target_group("fw").unwrap());
-        let status = statuses.into_iter().find(|status| status.address.octets() == address).unwrap();
-        let key = TargetKey::new("fw", address.into());
-        let checks = self.core.inner.borrow().health.view(&key).unwrap().checks;
-        (status.in_band.unwrap(), checks.out_of_turn)
-    }
-}
-
-//
-#[test]
-fn a_healthy_target_that_falls_silent_is_checked_out_of_turn_and_another_is_not() {
-    within_runtime(async || {
-        let bench = Bench::start();
-        let (silent, talks) = ([192, 0, 2, 1], [192, 0, 2, 2]);
-        bench.core.change(&silence_ms("100")).unwrap();
-        let mut events = bench.core.events();
-        let mut told = || {
-            let event = std::iter::from_fn(|| events.try_recv().ok())
-                .find(|event| matches!(event.what, What::TargetSilent { .. }));
-            event.map(|event| event.what)
-        };
-        let of = |address| bench.counters.target(bench.slot(address).unwrap());
-        let began = Instant::now();
-        let look = |ms: u64| {
-            of(silent).packets_out.add(1);
-            of(talks).packets_out.add(1);
-            of(talks).packets_back.add(1);
-            bench.core.watch_inband(began + Duration::from_millis(ms));
-        };
-        // Nobody is healthy: nobody is checked for the sake of new flows that it is not given.
-        look(0);
-        look(150);
-        assert_eq!(told(), None);
-        bench.heal(silent);
-        bench.heal(talks);
-        of(silent).packets_back.add(1);
-        look(200);
-        look(202);
-        look(300);
-        assert_eq!(told(), None, "not for as long as it takes");
-        look(302);
-        let expected =
-            What::TargetSilent { target_group: "fw".to_owned(), target: silent.into(), silent_for_ms: 100 };
-        assert_eq!(told(), Some(expected));
-        look(304);
-        look(400);
-        assert_eq!(told(), None, "once a period");
-        look(402);
-        assert!(told().is_some());
-        // A changed configuration is not an answer of the target's.
-        bench.core.change(&delay("7")).unwrap();
-        look(502);
-        assert!(told().is_some());
-        bench.core.change(&silence_ms("0")).unwrap();
-        look(1000);
-        assert_eq!(told(), None, "off");
-    });
-}
-
-//
-#[test]
-fn what_the_traffic_says_of_a_target_is_shown_also_where_nobody_is_checked_for_it() {
-    within_runtime(async || {
-        let bench = Bench::start();
-        let target = [192, 0, 2, 1];
-        let counters = bench.counters.target(bench.slot(target).unwrap());
-        bench.core.sweep();
-        counters.packets_out.add(3);
-        counters.packets_back.add(2);
-        bench.core.sweep();
-        let (view, _) = bench.inband(target);
-        assert_eq!((view.packets_to_target, view.packets_from_target, view.silent_for_ms), (3, 2, 0));
-        counters.packets_out.add(1);
-        bench.core.sweep();
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let (view, out_of_turn) = bench.inband(target);
-        assert_eq!((view.packets_to_target, view.packets_from_target), (4, 2));
-        assert!((30..5_000).contains(&view.silent_for_ms), "{view:?}");
-        assert_eq!(out_of_turn, 0);
-        counters.packets_back.add(1);
-        assert_eq!(bench.inband(target).0.silent_for_ms, 0, "also between two sweeps");
     });
 }
 
