@@ -25,8 +25,9 @@ pub struct InBandView {
     /// Packets that it returned and that were delivered.
     pub packets_from_target: u64,
     /// For how long it has been sent packets and has returned none, in milliseconds; 0 where it has
-    /// returned one since, or was sent none. Late by 2 ms at most where the group has
-    /// `flowgate.inband.silence_ms`, and by 250 ms elsewhere.
+    /// returned one since, or was sent none. From the first packet that a look sees sent after the last
+    /// one returned; looks are 2 ms apart where the group has `flowgate.inband.silence_ms`, and 250 ms
+    /// elsewhere.
     pub silent_for_ms: u64,
 }
 
