@@ -198,6 +198,22 @@ fn a_neighbour_is_resolved_followed_to_another_address_and_given_up_when_it_is_g
 }
 
 #[test]
+fn a_question_before_the_first_account_is_kept_until_the_links_are_known() {
+    let pair = Pair::new("early");
+    ip(&format!("-n {} addr add 10.77.0.1/24 dev host0", pair.ours));
+    let wanted = hop("10.77.0.2");
+    driven(&pair, async |driven| {
+        // Nothing was heard yet: the kernel has not been asked what links there are.
+        driven.name(&[wanted]);
+        let began = Instant::now();
+        driven.until("the neighbour", |driven| !driven.told.is_empty()).await;
+        assert_eq!(driven.told, [(wanted, Some(MacAddr([2, 0, 0, 0, 0, 10])))]);
+        // A refusal would have it asked for again after three seconds.
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    });
+}
+
+#[test]
 fn one_that_nobody_has_is_asked_for_again_and_again_and_found_when_it_comes() {
     let pair = Pair::new("late");
     ip(&format!("-n {} addr add 10.77.0.1/24 dev host0", pair.ours));

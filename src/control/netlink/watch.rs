@@ -73,6 +73,7 @@ pub async fn watch(links: Vec<Watched>, mut questions: Receiver<Hop>, news: Unbo
             asked: HashMap::new(),
             sequence: FIRST_QUESTION,
             again: false,
+            complete: false,
         };
         if let Err(error) = session.run(&mut questions).await {
             tracing::warn!(%error, "the kernel's neighbours are not followed for a moment");
@@ -91,6 +92,9 @@ struct Session<'a> {
     /// Questions under way, by sequence number.
     asked: HashMap<u32, Hop>,
     sequence: u32,
+    /// The first account was given whole. Until then no question is put: the link that it is about may not
+    /// be known yet, and it would be refused.
+    complete: bool,
     /// Something changed under the account that is being given: it must be given again.
     again: bool,
 }
@@ -110,7 +114,7 @@ impl Session<'_> {
                         }
                     }
                 }
-                question = questions.recv() => match question {
+                question = questions.recv(), if self.complete => match question {
                     Some(hop) => self.ask(&socket, hop).await?,
                     None => return Ok(()),
                 },
@@ -179,6 +183,7 @@ impl Session<'_> {
             }
             NEIGHBOURS if self.again => self.begin(socket).await,
             NEIGHBOURS => {
+                self.complete = true;
                 self.tell(News::Neighbour(Heard::Complete));
                 Ok(())
             }
