@@ -77,7 +77,7 @@ def options(flow):
 
 
 def geneve(flow, inner, **fields):
-    proto = 0x86DD if inner.version == 6 else 0x0800
+    proto = 0x86DD if getattr(inner, "version", 4) == 6 else 0x0800
     return GENEVE(**{"version": 0, "proto": proto, "vni": 0, "options": options(flow), **fields}) / inner
 
 
@@ -225,12 +225,17 @@ def udp_checksum():
 captures["udp_checksum"] = udp_checksum()
 
 
-def accepted_answers():
+def accepted_answers(six=False):
+    ip = v6 if six else v4
+    lower = {"hlim": 63} if six else {"ttl": 63}
     flow = Flow(1)
-    inner = v4("client") / tcp("client", "S", ack=0)
-    lowered = v4("client", ttl=63) / tcp("client", "S", ack=0)
+    inner = ip("client") / tcp("client", "S", ack=0)
+    lowered = ip("client", **lower) / tcp("client", "S", ack=0)
     turned = tcp("server", "RA", seq=0, ack=1001)
-    error = v4("server", src="203.0.113.1", flags=0) / ICMP(type=11, code=0) / bytes(inner)[:28]
+    if six:
+        error = v6("server", src="2001:db8:ff::1") / ICMPv6TimeExceeded() / bytes(inner)
+    else:
+        error = v4("server", src="203.0.113.1", flags=0) / ICMP(type=11, code=0) / bytes(inner)[:28]
     unknown = GeneveOptions(classid=0x1234, type=5, data=b"\x09" * 8)
     ours = options(flow)
     answers = [
@@ -250,12 +255,13 @@ def accepted_answers():
     for answer, delivered in answers:
         frames += [answer, link("client") / delivered]
     # To the client, in the server's stead: an ICMP error about its SYN, then a reset of the appliance's own.
-    for back in [error, v4("server") / turned]:
+    for back in [error, ip("server") / turned]:
         frames += [from_target(flow, back), link("server") / back]
     return frames
 
 
 captures["accepted_answers"] = accepted_answers()
+captures["accepted_answers_ipv6"] = accepted_answers(six=True)
 
 
 def spoiled(frame, at, value):
@@ -300,6 +306,35 @@ def wrong_answers():
 
 
 captures["wrong_answers"] = wrong_answers()
+
+
+def wrong_options():
+    """The flow's cookie is right, and something else of the outer headers is not."""
+    flow = Flow(1)
+    inner = v4("client") / tcp("client", "S", ack=0)
+    six = v6("client") / tcp("client", "S", ack=0)
+    ours = options(flow)
+    other_endpoint = GeneveOptions(classid=0x0108, type=1, data=b"\x99" * 8)
+    long_cookie = GeneveOptions(classid=0x0108, type=3, data=flow.cookie + b"\x00" * 4)
+    good = from_target(flow, inner)
+    frames = [link("client") / inner, to_target(flow, inner)]
+    frames += [
+        from_target(flow, inner, options=[other_endpoint] + ours[1:]),  # of an endpoint that is not the flow's
+        from_target(flow, inner, options=ours[1:]),  # of no endpoint
+        from_target(flow, inner, options=ours[:1] + ours[2:]),  # of no attachment
+        from_target(flow, inner, options=ours + ours[2:]),  # two cookies, though the same
+        from_target(flow, inner, options=ours[:2] + [long_cookie]),
+        from_target(flow, inner, proto=0x6558),  # Ethernet inside
+        from_target(flow, six),  # the same ports over IPv6
+        from_target(flow, Raw(bytes(six)[:39]), proto=0x86DD),  # an IPv6 header that is cut
+        from_target(flow, Raw(b""), proto=0x0800),  # nothing inside
+        spoiled(good, 38, b"\x00\x07"),  # a UDP datagram shorter than its header
+        spoiled(good, 38, b"\x40\x00"),  # and one longer than its packet
+    ]
+    return frames + [good, link("client") / inner]
+
+
+captures["wrong_options"] = wrong_options()
 
 
 def crossing():

@@ -254,9 +254,9 @@ fn udp_checksum() -> Golden {
 }
 
 // W-4, W-5, W-6: what an appliance may do to the outer headers, and answers of its own.
-fn accepted_answers() -> Golden {
+fn accepted_answers(name: &'static str) -> Golden {
     let steps = [Becomes(LEFT, UNDER)].into_iter().chain(times(11, &[Becomes(UNDER, RIGHT)]));
-    Golden::new("accepted_answers", steps.chain(times(2, &[Becomes(UNDER, LEFT)])))
+    Golden::new(name, steps.chain(times(2, &[Becomes(UNDER, LEFT)])))
 }
 
 // W-5, F-11
@@ -280,6 +280,26 @@ fn wrong_answers() -> Golden {
     let opening = times(4, &[Becomes(LEFT, UNDER)]);
     let wrong = reasons.map(|reason| Dropped(UNDER, reason));
     Golden::new("wrong_answers", opening.into_iter().chain(wrong).chain(times(2, &[Becomes(UNDER, RIGHT)])))
+}
+
+// W-5, O-4: the flow's cookie is right, and something else is not.
+fn wrong_options() -> Golden {
+    let reasons = [
+        DropReason::InnerMismatch,  // another endpoint
+        DropReason::GeneveOptions,  // no endpoint
+        DropReason::GeneveOptions,  // no attachment
+        DropReason::GeneveOptions,  // two cookies
+        DropReason::GeneveOptions,  // a cookie of 8 bytes
+        DropReason::InnerMalformed, // Ethernet inside
+        DropReason::InnerMismatch,  // another IP version
+        DropReason::InnerMalformed, // an IPv6 header that is cut
+        DropReason::InnerMalformed, // nothing inside
+        DropReason::OuterMalformed, // UDP shorter than its header
+        DropReason::OuterMalformed, // UDP longer than its packet
+    ];
+    let opening = [Becomes(LEFT, UNDER)].into_iter();
+    let wrong = reasons.map(|reason| Dropped(UNDER, reason));
+    Golden::new("wrong_options", opening.chain(wrong).chain([Becomes(UNDER, RIGHT)]))
 }
 
 // O-4
@@ -386,8 +406,10 @@ fn all() -> Vec<Golden> {
         vlan(),
         padding(),
         udp_checksum(),
-        accepted_answers(),
+        accepted_answers("accepted_answers"),
+        accepted_answers("accepted_answers_ipv6"),
         wrong_answers(),
+        wrong_options(),
         crossing(),
         resets("resets_ipv4"),
         resets("resets_ipv6"),
