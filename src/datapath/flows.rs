@@ -5,12 +5,14 @@ use super::arrival::Arrival;
 use super::counters::WorkerCounters;
 use super::decide::{Debts, Facts, Fins, FlowFacts, Then, Update, close, first_state};
 use super::forwarding::{Condition, Conditions, Forwarding};
+use super::interfaces::VlanTags;
 use super::links::{LinkTable, MAX_HEADER};
 use crate::flow::{
     Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowState, LinkId, NewEntry, NotInserted, Table,
     Timers,
 };
 use crate::id::{Millis, PortId, TargetId, WorkerId};
+use crate::wire::ethernet::{HEADER_LEN, Link};
 use crate::wire::packet::{Kind, Packet, protocol};
 use crate::wire::tcp::TcpFlags;
 
@@ -80,11 +82,10 @@ impl Flows {
         if arrival.interface.is_none() {
             return Some(link);
         }
+        let tags = VlanTags::of(header, &Link::parse(header).ok()?).bytes();
         let mut tags_alone = [0; MAX_HEADER];
-        let kept = tags_alone.get_mut(..header.len())?;
-        kept.copy_from_slice(header);
-        kept.get_mut(..ADDRESSES)?.fill(0);
-        self.links.intern(arrival.port, kept)
+        tags_alone.get_mut(ADDRESSES..)?.iter_mut().zip(&tags).for_each(|(to, byte)| *to = *byte);
+        self.links.intern(arrival.port, tags_alone.get(..HEADER_LEN + tags.len())?)
     }
 
     /// Makes the flow of a first packet. Whoever had to make room for it is ended first.

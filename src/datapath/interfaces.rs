@@ -75,6 +75,12 @@ impl VlanTags {
         bytes
     }
 
+    /// How many there are.
+    #[inline]
+    pub fn count(self) -> usize {
+        usize::from(self.0 != 0) + usize::from(self.0 & 0xffff != 0)
+    }
+
     /// The identifiers, outer first.
     #[inline]
     pub fn identifiers(self) -> ArrayVec<u16, 2> {
@@ -143,6 +149,14 @@ pub struct Interface {
     pub host_shares: bool,
     /// The kernel's addresses on it.
     pub locals: Locals,
+}
+
+impl Interface {
+    /// Bytes of a frame's link header there.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        HEADER_LEN + self.tags.count() * VLAN_TAG_LEN
+    }
 }
 
 /// The interfaces of a port, sorted by their tags.
@@ -226,6 +240,7 @@ mod tests {
     fn tags_are_what_they_were_made_of() {
         for identifiers in [&[][..], &[1], &[4094], &[1, 1], &[100, 7], &[7, 100]] {
             assert_eq!(tags(identifiers).identifiers().as_slice(), identifiers);
+            assert_eq!(tags(identifiers).count(), identifiers.len());
         }
         for refused in [&[0][..], &[4095], &[1, 0], &[1, 2, 3]] {
             assert_eq!(VlanTags::new(refused), None);

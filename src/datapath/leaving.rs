@@ -147,12 +147,12 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some((version, _)) = packet::destination(packet.bytes()) else {
             return self.counters.dropped(DropReason::InnerMalformed);
         };
-        let header = link_header(interface, mac, version);
-        let front = packet.prepend(header.len()).and_then(|frame| frame.get_mut(..header.len()));
+        let header_len = interface.header_len();
+        let front = packet.prepend(header_len).and_then(|frame| frame.get_mut(..header_len));
         let Some(front) = front else {
             return fate.count_unsent(DropReason::NoHeadroom, &self.counters);
         };
-        front.copy_from_slice(&header);
+        write_link_header(front, interface, mac, version);
         self.outbound.send(interface.port, packet, fate, &self.counters);
     }
 
@@ -272,17 +272,24 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
-/// The link header of an IP packet to `mac` on an interface. Two tags are 802.1ad's service tag and
-/// 802.1Q's customer tag inside it.
+/// The link header of an IP packet to `mac` on an interface.
+fn link_header(interface: &Interface, mac: MacAddr, version: IpVersion) -> LinkHeader {
+    let mut header: LinkHeader = std::iter::repeat_n(0, interface.header_len()).collect();
+    write_link_header(&mut header, interface, mac, version);
+    header
+}
+
+/// Writes it to `front`, which is [`Interface::header_len`] bytes long.
 #[inline]
-pub fn link_header(interface: &Interface, mac: MacAddr, version: IpVersion) -> LinkHeader {
-    let mut header = LinkHeader::new();
-    header.extend(mac.0);
-    header.extend(interface.mac.0);
-    header.extend(interface.tags.bytes());
-    header.extend(match version {
+fn write_link_header(front: &mut [u8], interface: &Interface, mac: MacAddr, version: IpVersion) {
+    let Some((addresses, rest)) = front.split_first_chunk_mut::<12>() else { return };
+    let (to, from) = addresses.split_at_mut(6);
+    to.copy_from_slice(&mac.0);
+    from.copy_from_slice(&interface.mac.0);
+    let Some((tags, protocol)) = rest.split_last_chunk_mut::<2>() else { return };
+    tags.iter_mut().zip(interface.tags.bytes()).for_each(|(to, byte)| *to = byte);
+    *protocol = match version {
         IpVersion::V4 => ethertype::IPV4.to_be_bytes(),
         IpVersion::V6 => ethertype::IPV6.to_be_bytes(),
-    });
-    header
+    };
 }

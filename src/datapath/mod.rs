@@ -26,6 +26,7 @@ pub mod outbound;
 pub mod pipeline;
 pub mod rates;
 pub mod reset;
+mod returned;
 pub mod routes;
 mod sizes;
 pub mod steering;

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use rtrb::Producer;
 
-use super::answer::{Answer, direction_of, read_answer};
+use super::answer::{Answer, read_answer};
 use super::arrival::{Arrival, Unread, read_arrival};
 use super::counters::{DropReason, WorkerCounters};
 use super::decide::later_fragment::decide_later_fragment;
@@ -44,16 +44,16 @@ use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
 use super::fragments::Fragments;
 use super::host::HostPort;
 use super::icmp_errors::Allowance;
-use super::interfaces::endpoint_at;
 use super::messages::FromWorker;
 use super::neighbours::Neighbours;
 use super::outbound::{Fate, Handoff, Outbound, Stage};
 use super::rates::Rates;
+use super::returned::{Onward, Way};
 use super::sizes::{clamp_mss, fits};
 use super::sweep::Sweep;
 use super::waiting::Waiting;
-use crate::flow::{Cookie, DecodedCookie, Direction, EntryId, HashSeed, LinkId};
-use crate::id::{EndpointId, Millis, PortId, TargetId, WorkerId};
+use crate::flow::{Cookie, DecodedCookie, EntryId, HashSeed};
+use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf};
 use crate::wire::ethernet;
 use crate::wire::geneve::outer;
@@ -432,79 +432,6 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// Whether an answer is of a live flow and from its target, and which way it goes (W-5, W-7).
-    #[inline]
-    fn check_answer(
-        &mut self,
-        forwarding: &Forwarding,
-        packet: &B,
-        answer: &Answer,
-    ) -> Result<Way, DropReason> {
-        let id = self.flows.live_by_cookie(answer.raw_cookie).ok_or(DropReason::CookieStale)?;
-        let entry = self.flows.table.entry(id);
-        let target = forwarding
-            .target(entry.target, entry.target_generation)
-            .filter(|target| target.address == answer.source)
-            .ok_or(DropReason::NotFromTarget)?;
-        if !answer.is_of(forwarding, entry.key().endpoint()) {
-            return Err(DropReason::InnerMismatch);
-        }
-        let inner = answer.inner(packet.bytes())?;
-        let target_id = entry.target;
-        debug_assert_eq!(target.address, answer.source);
-        let direction = direction_of(entry.key(), &inner, answer.inner_bytes(packet.bytes()))?;
-        let (links, endpoint) = (entry.link, entry.key().endpoint());
-        self.flows.note_returned(id, &inner, direction, self.now, forwarding);
-        // The direction's own header, or, when none of its packets has come yet, the other
-        // direction's turned round (W-4: an appliance that answers in a server's stead). Flows of
-        // routed endpoints have no headers.
-        let onward = match (links[direction.index()], links[direction.reverse().index()]) {
-            (LinkId::NONE, LinkId::NONE) => Onward::Routes(endpoint),
-            (LinkId::NONE, link) => Onward::Header { link, reversed: true },
-            (link, _) => Onward::Header { link, reversed: false },
-        };
-        Ok(Way { onward, target: target_id, inner_len: inner.total_len })
-    }
-
-    /// The same for a packet that was sent without state (F-12): the cookie says the header's number
-    /// and direction, and the hash which target it must come from.
-    #[cold]
-    fn check_stateless(
-        &mut self,
-        forwarding: &Forwarding,
-        packet: &B,
-        answer: &Answer,
-        (direction, link, check): (Direction, LinkId, u16),
-    ) -> Result<Way, DropReason> {
-        let (port, header) = self.flows.links.get(link).ok_or(DropReason::CookieStale)?;
-        let (endpoint, routed) = endpoint_at(forwarding, port, header).ok_or(DropReason::CookieStale)?;
-        if !answer.is_of(forwarding, endpoint) {
-            return Err(DropReason::InnerMismatch);
-        }
-        let inner = answer.inner(packet.bytes())?;
-        let (key, inner_direction) = Arrival::key_of(endpoint, &inner);
-        let hash = self.flows.table.hash(&key);
-        // Only the owner sends a flow's packets without state.
-        if self.owner(hash) != self.worker || self.flows.stateless_check(hash, link, direction) != check {
-            return Err(DropReason::CookieStale);
-        }
-        let (_, gateway) = forwarding.gateway_of(endpoint).ok_or(DropReason::NoLoadBalancer)?;
-        let choice_hash = self.choice_seed.choice(&key, gateway.policy.stickiness);
-        let healthy = |target| self.conditions.of(target) == Condition::Healthy;
-        let target = gateway
-            .map
-            .choose(choice_hash, healthy)
-            .map(|choice| choice.target)
-            .filter(|target| {
-                let target = forwarding.targets.get(target.index()).and_then(Option::as_ref);
-                target.is_some_and(|target| target.address == answer.source)
-            })
-            .ok_or(DropReason::NotFromTarget)?;
-        let reversed = inner_direction != direction;
-        let onward = if routed { Onward::Routes(endpoint) } else { Onward::Header { link, reversed } };
-        Ok(Way { onward, target, inner_len: inner.total_len })
-    }
-
     /// Takes the outer headers off, puts the link header on, and sends the packet out of its endpoint,
     /// otherwise byte for byte as the appliance returned it (W-6).
     #[inline]
@@ -543,30 +470,4 @@ impl<B: PacketBuf> Pipeline<B> {
         let owner = (((hash >> 48) * u64::from(self.workers)) >> 16) as u8;
         WorkerId(owner)
     }
-}
-
-/// How an answer leaves.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    /// What decides its link header and port.
-    onward: Onward,
-    /// Who returned it.
-    target: TargetId,
-    /// Bytes of the inner packet.
-    inner_len: u32,
-}
-
-/// What decides the link header and the port of what leaves an endpoint (O-4).
-#[derive(Clone, Copy, Debug)]
-enum Onward {
-    /// A wire: a header that was kept.
-    Header {
-        /// The header to put in front.
-        link: LinkId,
-        /// The header is the other direction's: its addresses are swapped, and it leaves by the port that
-        /// the header came in by.
-        reversed: bool,
-    },
-    /// The routes of this endpoint.
-    Routes(EndpointId),
 }

@@ -2,6 +2,7 @@
 
 use flowgate::datapath::counters::DropReason;
 use flowgate::datapath::forwarding::Condition;
+use flowgate::flow::{Cookie, DecodedCookie};
 use flowgate::id::GatewayId;
 
 use super::*;
@@ -247,10 +248,21 @@ fn a_full_table_forwards_without_state_and_the_answers_find_their_endpoint() {
             assert_eq!(back, (RIGHT, framed(OTHER_ROUTER, RIGHT_MAC, VLAN_7_300, &lowered(&syn))));
         }
         // Whoever else sends: the senders of a link share what a cookie names.
+        let named = |bench: &Bench, out: &[u8]| match bench.workers[0]
+            .flows()
+            .table
+            .cookies()
+            .decode(Cookie(cookie(out)))
+        {
+            DecodedCookie::Stateless { link, .. } => link,
+            DecodedCookie::Flow { .. } => panic!("a flow's cookie"),
+        };
+        let shared = named(&bench, &out);
         for n in 0..200 {
             let stranger = [2, 0, 0, 0, 9, n];
             let frame = framed(LEFT_MAC, stranger, VLAN_100, &client(10_000 + u16::from(n), SYN).ip());
             let (_, out) = bench.one(LEFT, &frame);
+            assert_eq!(named(&bench, &out), shared);
             assert_eq!(bench.one(UNDER, &answer(&out, None)).0, RIGHT);
         }
         let stateless = bench.counters[0].gateway(GatewayId(0)).stateless_packets.get();
