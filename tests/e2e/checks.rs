@@ -1,6 +1,7 @@
 //! Health checks as the daemon makes them: over HTTPS, when it cannot make them, and of an address that is
 //! its own.
 
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use crate::lab::{Family, Lab, UNDERLAY, wait_for};
 
 #[test]
 fn an_appliance_is_checked_over_https_once_its_group_says_so() {
-    // H-1, H-3, H-5: the other side is OpenSSL's.
-    let lab = Lab::started(1, Attributes::default());
+    // H-1, H-3, H-5: the other side is OpenSSL's. A handshake takes longer than an answer of the reflector's.
+    let patient = [("flowgate.health_check.interval_ms", "300"), ("flowgate.health_check.timeout_ms", "300")];
+    let lab = Lab::started(1, Attributes { target_group: &patient, listener: &[] });
     let key = lab.path("key.pem").display().to_string();
     let certificate = lab.path("certificate.pem").display().to_string();
     let appliance = &lab.appliances[0].netns;
@@ -24,6 +26,9 @@ fn an_appliance_is_checked_over_https_once_its_group_says_so() {
     serving.args(["s_server", "-accept", "8443", "-www", "-quiet", "-key", &key, "-cert", &certificate]);
     let mut serving =
         serving.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("openssl is installed");
+    wait_for("openssl to listen", PATIENCE, || {
+        appliance.run(|| TcpStream::connect((lab.appliances[0].address, 8443))).ok()
+    });
     let ask = |protocol: &str, port: &str| {
         let params =
             json!({"TargetGroupArn": TARGET_GROUP, "HealthCheckProtocol": protocol, "HealthCheckPort": port});
@@ -31,7 +36,7 @@ fn an_appliance_is_checked_over_https_once_its_group_says_so() {
     };
     ask("HTTPS", "8443");
     // H-9: another question, the same state; some checks later it is still so.
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(1000));
     assert_eq!(lab.state_of(0), Some(("healthy".to_owned(), None)));
     serving.kill().expect("it runs");
     serving.wait().expect("it was killed");
