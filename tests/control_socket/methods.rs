@@ -210,6 +210,7 @@ fn h5_target_health_has_state_reason_since_flows_and_what_would_die() {
              "HealthCheckPort": "8080",
              "TargetHealth": {"State": "unhealthy", "Reason": "Target.Timeout", "Description": "Request timed out"},
              "Since": {"UnixMs": 1_795_985_197_007_i64, "Rfc3339": "2026-11-29T20:46:37.007Z"},
+             "Neighbour": {"NextHop": "10.0.0.2", "Mac": "02:00:00:00:00:11", "State": "reachable"},
              "Flows": 125, "WouldDie": 100,
              "InBand": {"PacketsToTarget": 5000, "PacketsFromTarget": 4000, "SilentForMs": 1500},
              "Neighbour": {"NextHop": "10.0.0.2", "Mac": "02:00:00:00:00:11", "State": "reachable"}},
