@@ -49,6 +49,9 @@ pub struct HostInterface<L> {
     pub counters: Arc<HostCounters>,
 }
 
+/// Makes a packet of a frame.
+type MakePacket<B> = Box<dyn FnMut(&[u8]) -> Option<B> + Send>;
+
 /// The mover, not running by itself: [`HostMover::run`] is its thread.
 pub struct HostMover<B, L> {
     from_workers: Vec<Consumer<ToHost<B>>>,
@@ -57,7 +60,7 @@ pub struct HostMover<B, L> {
     links: Vec<L>,
     counters: Vec<Arc<HostCounters>>,
     /// Makes a packet of a frame; `None` if there is no buffer.
-    packet: Box<dyn FnMut(&[u8]) -> Option<B> + Send>,
+    packet: MakePacket<B>,
     room: Vec<u8>,
 }
 
@@ -109,10 +112,10 @@ impl<B: PacketBuf, L: HostLink> HostMover<B, L> {
 
     /// One round; returns how many frames were moved or lost.
     pub fn round(&mut self) -> usize {
-        self.to_host() + self.from_host()
+        self.feed_host() + self.drain_host()
     }
 
-    fn to_host(&mut self) -> usize {
+    fn feed_host(&mut self) -> usize {
         let mut moved = 0;
         for worker in &mut self.from_workers {
             for _ in 0..FRAMES_A_ROUND {
@@ -130,7 +133,7 @@ impl<B: PacketBuf, L: HostLink> HostMover<B, L> {
         moved
     }
 
-    fn from_host(&mut self) -> usize {
+    fn drain_host(&mut self) -> usize {
         let mut moved = 0;
         for ((interface, link), counters) in self.interfaces.iter().zip(&mut self.links).zip(&self.counters) {
             for _ in 0..FRAMES_A_ROUND {

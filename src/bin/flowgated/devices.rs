@@ -24,7 +24,7 @@ const HEADROOM: u16 = 128;
 const FRAME_OVERHEAD: u16 = 14 + 8 + 4;
 
 /// Packets that a worker's thread keeps at hand.
-const POOL_CACHE: u32 = 256;
+pub const POOL_CACHE: u32 = 256;
 
 /// What DPDK needs besides packets: its own tables, rings of virtual devices.
 const EAL_MEMORY_MB: u32 = 64;

@@ -21,7 +21,8 @@ use super::devices::{self, Devices};
 
 /// Packets of the pool that the host's frames are in: the ring to worker 0 full, as many again on their
 /// way out of a port, and the cache.
-pub const HOST_PACKETS: u32 = 4 * HOST_RING as u32 - 1;
+pub const HOST_PACKETS: u32 = 4095;
+const _: () = assert!(HOST_PACKETS as usize >= 2 * HOST_RING + devices::POOL_CACHE as usize);
 
 /// The kernel's side, ready to move frames.
 pub struct Host {

@@ -6,7 +6,6 @@
 //! kernel keeps it below the port (`net_af_packet`), a tap of the daemon's elsewhere.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use schemars::JsonSchema;
@@ -80,11 +79,7 @@ pub struct NodeRoute {
 
 /// `lan`, `lan.100`, `lan.100.7`. A port's name has no dots.
 pub(super) fn interface_name(port: &Name, vlans: &[u16]) -> String {
-    vlans.iter().fold(port.to_string(), |mut name, vlan| {
-        // Writing into a String does not fail.
-        let _ = write!(name, ".{vlan}");
-        name
-    })
+    vlans.iter().fold(port.to_string(), |name, vlan| format!("{name}.{vlan}"))
 }
 
 impl Interface {
