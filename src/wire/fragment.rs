@@ -144,10 +144,8 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..120), six: bool) {
             let ip = if six { sample::ipv6([1; 16], [2; 16], 44, &bytes) } else { bytes };
-            if let Ok(packet) = Packet::parse(&ip) {
-                if let Some(place) = Place::of(&ip, &packet) {
-                    place.is_possible();
-                }
+            if let Ok(packet) = Packet::parse(&ip) && let Some(place) = Place::of(&ip, &packet) {
+                place.is_possible();
             }
         }
     }

@@ -238,7 +238,8 @@ mod tests {
     // M-2: the example of RFC 791's appendix A, a datagram of 452 data octets and a network of 280.
     #[test]
     fn the_example_of_rfc_791_appendix_a_comes_out() {
-        let ip = sample::ipv4_with(A, B, 6, 0, &[], &(0..452u32).map(|n| n as u8).collect::<Vec<_>>());
+        let ip =
+            sample::ipv4_with(A, B, 6, 0, &[], &(0..452u32).map(|n| n.to_le_bytes()[0]).collect::<Vec<_>>());
         let parts = pieces(&ip, 280);
         let shape: Vec<_> = parts.iter().map(|part| (part.len(), offset(part), more(part))).collect();
         assert_eq!(shape, [(276, 0, true), (216, 256, false)]);

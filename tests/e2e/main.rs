@@ -16,4 +16,5 @@ mod objects;
 mod reset;
 mod routed;
 mod silent;
+mod sizes;
 mod wire;
