@@ -133,7 +133,9 @@ proptest! {
             out.extend(bench.take());
         }
         prop_assert_eq!(out.len(), count, "{:?}", bench.drops());
-        let mut arrived: BTreeMap<(bool, u16), Vec<(u16, u32, Vec<u8>)>> = BTreeMap::new();
+        // Target, cookie and packet of each fragment, by its datagram: IPv6 or not, and identification.
+        type Fragment = (u16, u32, Vec<u8>);
+        let mut arrived: BTreeMap<(bool, u16), Vec<Fragment>> = BTreeMap::new();
         for (port, frame) in &out {
             prop_assert_eq!(*port, UNDER);
             let ip = inner(frame);

@@ -59,7 +59,9 @@ const B: InterfaceId = InterfaceId(7);
 
 type Mover = HostMover<MemoryBuf, MemoryLink>;
 
-fn mover(workers: usize) -> (Mover, Vec<HostPort<MemoryBuf>>, [MemoryLink; 2], [Arc<HostCounters>; 2]) {
+type Ports = Vec<HostPort<MemoryBuf>>;
+
+fn mover(workers: usize) -> (Mover, Ports, [MemoryLink; 2], [Arc<HostCounters>; 2]) {
     let links = [MemoryLink::default(), MemoryLink::default()];
     let counters = [Arc::new(HostCounters::default()), Arc::new(HostCounters::default())];
     let interfaces = [A, B].into_iter().zip(&links).zip(&counters).map(|((interface, link), counters)| {
