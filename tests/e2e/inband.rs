@@ -25,6 +25,7 @@ fn an_appliance_that_falls_silent_is_out_sooner_than_by_interval_times_threshold
     let mut lab = Lab::started(2, SLOW_CHECKS);
     let mut connection = lab.connect(Family::V4);
     exchange(&mut connection, 100_000);
+    connection.settle();
     let dying = lab.appliance_of(&connection);
     let (sent, returned, silent_for) = lab.inband_of(dying);
     assert!(sent > 0 && sent == returned && silent_for.is_zero(), "{sent} {returned} {silent_for:?}");
