@@ -1,6 +1,8 @@
 //! The small numbers that everything is named by, each a type of its own so that they cannot be
 //! mixed up, and the data path's clock unit.
 
+#![forbid(unsafe_code)]
+
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*

@@ -6,6 +6,8 @@
 //! how much a row likes a target; both sides use it, so that what a worker works out for a row whose two
 //! choices have both failed is what a rebuilt table would say.
 
+#![forbid(unsafe_code)]
+
 mod choose;
 mod rendezvous;
 mod score;

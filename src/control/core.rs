@@ -166,7 +166,7 @@ impl Core {
             inner.store.save(&next).map_err(|error| ChangeError::NotStored(error.to_string()))?;
             inner.state = next;
             inner.take_over();
-            inner.announce(&outcome, &self.events);
+            inner.announce(std::slice::from_ref(&outcome), &self.events);
             tracing::info!(generation = inner.state.generation(), "the configuration changed");
         }
         Ok(Applied { generation: inner.state.generation(), outcome })
@@ -222,32 +222,47 @@ impl Core {
 
     /// Ends the drains whose delay is over (T-4).
     fn end_drains(&self) {
-        let due = {
-            let mut inner = self.inner.borrow_mut();
-            let now = inner.unix_ms();
-            inner.drains.due(now)
-        };
-        for key in due {
-            let since = {
-                let inner = self.inner.borrow();
-                let group = inner.state.target_group(&key.group).ok();
-                match group.and_then(|group| group.targets.get(&key.address)).map(|t| t.registration) {
-                    Some(Registration::Draining { since_unix_ms }) => since_unix_ms,
-                    _ => continue,
-                }
+        let mut inner = self.inner.borrow_mut();
+        let now = inner.unix_ms();
+        let due = inner.drains.due(now);
+        if due.is_empty() {
+            return;
+        }
+        // All at once: a fleet that was deregistered in one request is stored and compiled once.
+        let mut next = inner.state.clone();
+        let mut outcomes = Vec::new();
+        for key in &due {
+            let group = next.target_group(&key.group).ok();
+            let target = group.and_then(|group| group.targets.get(&key.address));
+            let Some(Registration::Draining { since_unix_ms }) = target.map(|target| target.registration)
+            else {
+                continue;
             };
             let change = Change::FinishDraining {
                 target_group: key.group.to_string(),
                 address: key.address,
-                since_unix_ms: since,
+                since_unix_ms,
             };
-            if let Err(error) = self.change(&change) {
-                tracing::error!(target = %key.address, %error, "a drain's end could not be stored; it is tried again");
-                let mut inner = self.inner.borrow_mut();
-                let again = inner.unix_ms() + 1000;
-                inner.drains.set(key, again);
+            match next.apply(&change) {
+                Ok((state, outcome)) => {
+                    next = state;
+                    outcomes.push(outcome);
+                }
+                Err(error) => tracing::error!(target = %key.address, %error, "a drain could not be ended"),
             }
         }
+        if !outcomes.iter().any(Outcome::is_change) {
+            return;
+        }
+        if let Err(error) = inner.store.save(&next) {
+            tracing::error!(%error, "the end of drains could not be stored; it is tried again");
+            due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
+            return;
+        }
+        inner.state = next;
+        inner.take_over();
+        inner.announce(&outcomes, &self.events);
+        tracing::info!(generation = inner.state.generation(), drains = outcomes.len(), "drains have ended");
     }
 
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
@@ -322,6 +337,11 @@ impl Inner {
     /// Gives back the slots of targets that are no longer of their group and have no flow (T-4). True if
     /// there were any.
     fn release_slots(&mut self) -> bool {
+        // A worker that does not go by this state yet may still begin a flow with a target that is gone.
+        let generation = self.state.generation();
+        if self.workers.links().iter().any(|link| link.counters.configuration.get() != generation) {
+            return false;
+        }
         let known: HashSet<TargetKey> = self
             .state
             .target_groups()
@@ -350,11 +370,12 @@ impl Inner {
         self.slots.get(key).map_or(0, |slot| self.workers.flows_of(slot.id))
     }
 
-    /// Tells the subscribers what a change did.
-    fn announce(&self, outcome: &Outcome, events: &broadcast::Sender<Event>) {
+    /// Tells the subscribers what changes did that came into force together.
+    fn announce(&self, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
         let generation = self.state.generation();
         let mut told = vec![What::ConfigChanged { generation }];
-        if let Outcome::Targets { target_group, changed } = outcome {
+        for outcome in outcomes {
+            let Outcome::Targets { target_group, changed } = outcome else { continue };
             for (address, change) in changed {
                 let key = TargetKey::new(target_group.as_str(), *address);
                 let (target_group, target, flows) = (target_group.to_string(), *address, self.flows_of(&key));

@@ -179,7 +179,9 @@ impl Workers {
                 link.rounds = rounds;
                 link.alive_at = Instant::now();
             }
-            while let Ok(message) = link.from.pop() {
+            // As much as the ring holds, lest a flood keep the caller here.
+            for _ in 0..FROM_WORKER_RING {
+                let Ok(message) = link.from.pop() else { break };
                 match message {
                     FromWorker::Retired(forwarding) => drop(forwarding),
                     FromWorker::ConditionApplied { sequence, at_cycles, .. } => {

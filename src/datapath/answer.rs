@@ -83,7 +83,7 @@ pub fn read_answer<B: PacketBuf>(
     let geneve = geneve::parse(outer.payload(ip)).map_err(|error| Unread::Drop(reason(error)))?;
     let cookie = Cookie(geneve.cookie);
     // Offsets within a frame whose IPv4 length is 16 bits.
-    #[expect(clippy::cast_possible_truncation, reason = "at most 22 more than an IPv4 length; checked below")]
+    #[expect(clippy::cast_possible_truncation, reason = "within the frame, which an mbuf counts in 16 bits")]
     let end = (link_len + usize::from(outer.udp_payload_offset) + usize::from(outer.udp_payload_len)) as u16;
     #[expect(clippy::cast_possible_truncation, reason = "below `end`")]
     let inner_offset =
@@ -154,10 +154,12 @@ fn quoted_direction(key: &FlowKey, inner: &Packet, bytes: &[u8]) -> Option<Direc
 }
 
 /// The flow of the packet that an ICMP error quotes, and the way in it back to that packet's sender, which
-/// is the error's own (M-5). `None` if it is no ICMP error, or quotes nothing that can be read.
+/// is the error's own (M-5). `None` if it is no ICMP error, quotes nothing that can be read, or does not go to
+/// the sender of what it quotes.
 #[cold]
 pub fn quoted_flow(endpoint: EndpointId, packet: &Packet, bytes: &[u8]) -> Option<(FlowKey, Direction)> {
     let quoted = Packet::parse_quoted(icmp::quoted(bytes, packet)?).ok()?;
     let (key, direction) = Arrival::key_of(endpoint, &quoted);
-    Some((key, direction.reverse()))
+    let back = quoted.version == packet.version && quoted.src == packet.dst;
+    back.then_some((key, direction.reverse()))
 }

@@ -303,7 +303,8 @@ pub struct WorkerCounters {
     pub drops: [Counter; DropReason::COUNT],
     /// Packets answered with an ICMP error, by its kind.
     pub icmp_answers: [Counter; IcmpAnswer::COUNT],
-    /// Fragments sent to appliances that the gateway made of packets too large for the target side (M-2).
+    /// Fragments that the gateway made of packets too large for where they go, but for the last of each, which is
+    /// counted as the packet (M-2).
     pub fragments_sent: Counter,
     /// SYNs whose maximum segment size was lowered (M-3).
     pub mss_lowered: Counter,
@@ -421,8 +422,8 @@ impl WorkerCounters {
         self.outcomes[outcome.index()].add(1);
     }
 
-    /// Packets whose fate is settled: `received` equals the sum of this over the workers at rest, when no
-    /// fragment waits.
+    /// Packets whose fate is settled: `received` equals the sum of this over the workers at rest, when
+    /// neither a fragment nor a packet to an unknown neighbour waits.
     pub fn settled(&self) -> u64 {
         self.outcomes.iter().chain(&self.drops).map(Counter::get).sum()
     }

@@ -16,6 +16,9 @@ use crate::wire::ethernet::{HEADER_LEN, Link};
 use crate::wire::packet::{Kind, Packet, protocol};
 use crate::wire::tcp::TcpFlags;
 
+/// Longer than any idle timeout: after it an overflow is over for every load balancer.
+const OVERFLOW_PAST_MS: u32 = 6_000_000;
+
 /// Bytes of a link header's two addresses.
 const ADDRESSES: usize = 12;
 
@@ -308,6 +311,10 @@ impl Flows {
 
     /// Looks at the next `steps` entries and ends or expires those whose time is over (F-9, F-13).
     pub fn age(&mut self, steps: u32, now: Millis, forwarding: &Forwarding, counters: &WorkerCounters) {
+        // Forgotten in time, lest it seem to lie ahead some weeks later.
+        if self.last_overflow.is_some_and(|at| now.since(at) > OVERFLOW_PAST_MS) {
+            self.last_overflow = None;
+        }
         let links = &mut self.links;
         self.table.age(
             steps,
@@ -346,7 +353,7 @@ fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
 
 /// Whether an entry in use is more than a memory of a flow.
 #[inline]
-fn is_live(entry: &Entry) -> bool {
+pub(super) fn is_live(entry: &Entry) -> bool {
     !matches!(entry.state(), FlowState::Expired | FlowState::Owing)
 }
 

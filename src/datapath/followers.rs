@@ -13,15 +13,15 @@
 use super::answer::quoted_flow;
 use super::arrival::{Arrival, read_arrival};
 use super::counters::DropReason;
+use super::flows::is_live;
 use super::forwarding::Forwarding;
 use super::fragments::{Datagram, First};
 use super::outbound::Stage;
 use super::pipeline::Pipeline;
-use crate::flow::{FlowState, expiry};
 use crate::id::PortId;
 use crate::io::PacketBuf;
 use crate::wire::fragment::Place;
-use crate::wire::packet::{Fragment, Packet, protocol};
+use crate::wire::packet::{Fragment, IpVersion, Packet, protocol};
 
 impl<B: PacketBuf> Pipeline<B> {
     /// A fragment or an ICMP error that came in by `port`. `stage` is `None` if it came from there just now,
@@ -59,7 +59,10 @@ impl<B: PacketBuf> Pipeline<B> {
         if place.overwrites_tcp_header(arrival.packet.protocol) {
             return self.counters.dropped(DropReason::FragmentInHeader);
         }
-        if !needs_first(&arrival.packet) {
+        // In IPv6 later fragments may need a first that does not need itself: what it carries after an
+        // extension header they do not see.
+        let alone = arrival.packet.version == IpVersion::V4 || arrival.packet.fragment == Fragment::Later;
+        if alone && !needs_first(&arrival.packet) {
             // Its addresses and protocol are all that names its flow (F-1).
             return self.follow_first(forwarding, packet, arrival, First::of(&arrival.packet));
         }
@@ -105,10 +108,7 @@ impl<B: PacketBuf> Pipeline<B> {
     /// it restarts no timer, moves nothing and is never answered.
     fn quoting(&mut self, forwarding: &Forwarding, packet: B, mut arrival: Arrival, stage: Option<Stage>) {
         let ip = packet.bytes().get(usize::from(arrival.link_len)..).unwrap_or_default();
-        let quoted = quoted_flow(arrival.endpoint, &arrival.packet, ip)
-            // An error goes to the sender of what it quotes; one that does not is nonsense.
-            .filter(|(key, direction)| key.destination(*direction).0 == arrival.packet.dst);
-        if let Some((key, direction)) = quoted {
+        if let Some((key, direction)) = quoted_flow(arrival.endpoint, &arrival.packet, ip) {
             let hash = self.flows.table.hash(&key);
             let owner = self.owner(hash);
             if owner != self.worker && stage.is_none() {
@@ -117,8 +117,7 @@ impl<B: PacketBuf> Pipeline<B> {
             let live = self.flows.table.find(hash, &key).filter(|id| {
                 let entry = self.flows.table.entry(*id);
                 let timers = forwarding.timers(arrival.endpoint);
-                entry.state() != FlowState::Expired
-                    && expiry(entry.state(), entry.last_seen, self.now, &timers).is_none()
+                is_live(entry) && entry.expiry(self.now, &timers).is_none()
             });
             if let Some(id) = live {
                 self.counters.errors_of_flows.add(1);

@@ -288,6 +288,13 @@ impl<B> Fragments<B> {
         }
     }
 
+    /// Drops all that waits, as the worker stops (C-1).
+    pub fn give_up(&mut self, counters: &WorkerCounters) {
+        while self.waiting.oldest != NIL {
+            self.forget(self.waiting.oldest, DropReason::FragmentTimeout, counters);
+        }
+    }
+
     // ---------------------------------------------------------------- records
 
     fn state(&self, at: u16) -> State {

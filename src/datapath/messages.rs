@@ -88,7 +88,7 @@ pub struct ResetRecord {
     pub target: Option<TargetId>,
     /// The endpoint.
     pub endpoint: EndpointId,
-    /// Who was told: the sender of the packet that was answered.
+    /// Who was told: the sender of the packet that was answered, or the end that was told unasked.
     pub to: (IpAddr, u16),
     /// The other end of its connection.
     pub from: (IpAddr, u16),

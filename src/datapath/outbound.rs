@@ -10,6 +10,7 @@ use rtrb::{Consumer, Producer};
 
 use super::counters::{DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
 use super::fragments::First;
+use super::fragments::HELD;
 use crate::id::{GatewayId, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf, PortQueue};
 
@@ -17,8 +18,9 @@ use crate::io::{BURST, Burst, PacketBuf, PortQueue};
 pub const HANDOFF_RING: usize = 1024;
 
 /// Packets that a burst may make beyond one for one, in all: by splitting (M-2), a burst of 8,500-byte packets
-/// makes 192 for an MTU of 1,500, and by first fragments that others waited for (M-4).
-pub const SPILL: usize = 256;
+/// makes 192 for an MTU of 1,500, and by first fragments that others waited for (M-4), of which there are
+/// no more than that.
+pub const SPILL: usize = HELD;
 
 /// What a packet that is about to be sent is, and so what is counted when it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,8 @@ pub enum Fate {
         /// Bytes of the inner packet.
         bytes: u32,
     },
-    /// Is a fragment that the gateway made of a packet too large for the target side (M-2). The last one of a
-    /// packet is [`Fate::Forwarded`] instead: a port takes packets in order, so when the last has left, all
+    /// Is a fragment that the gateway made of a packet too large for where it goes (M-2). The last one of a
+    /// packet has the fate of the whole instead: a port takes packets in order, so when the last has left, all
     /// have, and the packet that came in is counted once.
     Piece,
     /// Crosses a wire untouched.
@@ -245,6 +247,9 @@ pub struct Handoff<B> {
     /// By [`WorkerId`]; `None` in the worker's own place.
     to: Box<[Option<Producer<Handed<B>>>]>,
     from: Box<[Consumer<Handed<B>>]>,
+    /// The ring that is looked into next: each has its turn, so that none that is always full starves the
+    /// others.
+    next: usize,
 }
 
 impl<B> Handoff<B> {
@@ -264,7 +269,10 @@ impl<B> Handoff<B> {
             }
             to.push(ends);
         }
-        to.into_iter().zip(from).map(|(to, from)| Handoff { to: to.into(), from: from.into() }).collect()
+        to.into_iter()
+            .zip(from)
+            .map(|(to, from)| Handoff { to: to.into(), from: from.into(), next: 0 })
+            .collect()
     }
 
     /// Gives a packet to its owner.
@@ -294,7 +302,10 @@ impl<B> Handoff<B> {
     /// `None` when nothing waits. `stages` has the packets' stages, unless all are for their owner: then it
     /// stays empty.
     pub fn take(&mut self, burst: &mut Burst<B>, stages: &mut ArrayVec<Stage, BURST>) -> Option<PortId> {
-        for ring in &mut self.from {
+        for _ in 0..self.from.len() {
+            let at = self.next;
+            self.next = if at + 1 < self.from.len() { at + 1 } else { 0 };
+            let Some(ring) = self.from.get_mut(at) else { continue };
             let Ok(first) = ring.peek() else { continue };
             let (port, plain) = (first.port, first.stage == Stage::Owner);
             let alike = |next: &Handed<B>| next.port == port && (next.stage == Stage::Owner) == plain;

@@ -247,10 +247,11 @@ impl<B: PacketBuf> Pipeline<B> {
     fn new_flow(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, debts: Debts) {
         let chosen = self.choose(forwarding, arrival);
         let Some((target_id, fail_open)) = chosen else {
-            let counters = self.counters.gateway(arrival.gateway);
-            counters.rejected_flows.add(1);
-            if arrival.facts().tcp {
-                counters.rejected_flows_tcp.add(1);
+            // A later fragment's flow was counted with its first.
+            if arrival.packet.fragment != Fragment::Later {
+                let counters = self.counters.gateway(arrival.gateway);
+                counters.rejected_flows.add(1);
+                counters.rejected_flows_tcp.add(u64::from(arrival.facts().tcp));
             }
             return self.counters.dropped(DropReason::NoTarget); // F-7
         };

@@ -12,7 +12,13 @@ pub struct Rates {
     /// What a reset costs in a bucket's units, of which `max_per_second` come in a millisecond.
     cost: u64,
     buckets: Box<[Bucket]>,
+    /// The bucket that [`age`](Rates::age) looks at next.
+    hand: usize,
 }
+
+/// Every bucket is full again after so long: the slowest is that of one reset a second in 255 workers, whose
+/// two resets take 510 s.
+const FULL_AFTER_MS: u32 = 600_000;
 
 #[derive(Clone, Copy, Default)]
 struct Bucket {
@@ -24,7 +30,23 @@ struct Bucket {
 impl Rates {
     /// Full buckets for so many load balancers, in one of so many workers.
     pub fn new(gateways: usize, workers: u8) -> Rates {
-        Rates { cost: 1000 * u64::from(workers.max(1)), buckets: vec![Bucket::default(); gateways].into() }
+        let buckets = vec![Bucket::default(); gateways].into();
+        Rates { cost: 1000 * u64::from(workers.max(1)), buckets, hand: 0 }
+    }
+
+    /// Looks at one bucket, so that no time is kept for so long that it would seem to lie ahead. To be
+    /// called once a round.
+    #[inline]
+    pub fn age(&mut self, now: Millis) {
+        match self.buckets.get_mut(self.hand) {
+            Some(bucket) => {
+                if bucket.at.is_some_and(|at| now.since(at) >= FULL_AFTER_MS) {
+                    bucket.at = None;
+                }
+                self.hand += 1;
+            }
+            None => self.hand = 0,
+        }
     }
 
     /// Whether so many resets may be sent now, one or two. `max_per_second` 0: any number.
@@ -96,6 +118,20 @@ mod tests {
                 (0..workers).map(|_| sent(&mut Rates::new(2, workers), 1000, Millis(0), 1000)).sum();
             assert!((1000 - u64::from(workers)..=1000 + 2 * u64::from(workers)).contains(&all), "{all}");
         }
+    }
+
+    //
+    #[test]
+    fn a_limit_that_was_reached_a_month_ago_holds_nothing_back() {
+        let mut rates = Rates::new(2, 255);
+        assert_eq!(sent(&mut rates, 1, Millis(7), 1), 2);
+        let mut now = Millis(7);
+        // A month in steps of an hour, as a worker's rounds would be at the rarest.
+        for _ in 0..30 * 24 {
+            now = now.plus(3_600_000);
+            (0..3).for_each(|_| rates.age(now));
+        }
+        assert!(rates.allow(GATEWAY, 1, 2, now));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl<B: PacketBuf> Pipeline<B> {
     ) -> Result<Way, DropReason> {
         let id = self.flows.live_by_cookie(answer.raw_cookie).ok_or(DropReason::CookieStale)?;
         let entry = self.flows.table.entry(id);
-        let target = forwarding
+        forwarding
             .target(entry.target, entry.target_generation)
             .filter(|target| target.address == answer.source)
             .ok_or(DropReason::NotFromTarget)?;
@@ -57,7 +57,6 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let inner = answer.inner(packet.bytes())?;
         let target_id = entry.target;
-        debug_assert_eq!(target.address, answer.source);
         let direction = direction_of(entry.key(), &inner, answer.inner_bytes(packet.bytes()))?;
         let (links, endpoint) = (entry.link, entry.key().endpoint());
         self.flows.note_returned(id, &inner, direction, self.now, forwarding);

@@ -103,7 +103,8 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// Sends a packet's pieces to the target under the flow's cookie and source port: all of them, or none.
+    /// Sends a packet's pieces to the target under the flow's cookie and source port. If one
+    /// cannot be made none is sent; if one cannot be sealed the packet counts as dropped.
     fn send_pieces(
         &mut self,
         forwarding: &Forwarding,

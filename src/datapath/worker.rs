@@ -172,6 +172,7 @@ impl<Q: PortQueue> Worker<Q> {
             began = ended;
         }
         self.pipeline.give_up_waiting();
+        self.pipeline.fragments.give_up(&self.pipeline.counters);
     }
 
     /// One round; returns how many packets it handled.
@@ -189,7 +190,8 @@ impl<Q: PortQueue> Worker<Q> {
             let port = PortId(number as u16);
             handled += self.process(port, &mut burst, false);
         }
-        for _ in 1..self.pipeline.workers {
+        // As many runs as the others can have made of one round of theirs.
+        for _ in 0..self.ports.len() * usize::from(self.pipeline.workers - 1) {
             let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
             let Some(port) = self.pipeline.handoff.take(&mut burst, &mut stages) else { break };
             handled += if stages.is_empty() {
@@ -321,6 +323,7 @@ impl<Q: PortQueue> Worker<Q> {
     fn age(&mut self) {
         let now = self.pipeline.now;
         self.pipeline.conditions.age(now);
+        self.pipeline.rates.age(now);
         let elapsed = now.since(self.aged_at);
         if elapsed > 0 {
             let capacity = self.pipeline.flows.table.capacity();

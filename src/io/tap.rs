@@ -119,10 +119,14 @@ impl HostLink for Tap {
     fn wait(links: &[Tap], patience: Duration) {
         let mut fds: Vec<PollFd<'_>> =
             links.iter().map(|tap| PollFd::new(tap.file.as_fd(), PollFlags::POLLIN)).collect();
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
-        // A signal may end it early: the caller looks for itself.
-        if poll(&mut fds, patience).is_err() {
-            std::thread::yield_now();
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        // A signal may end it early: the caller looks for itself. A tap that was deleted has an error to tell
+        // for ever, and waiting for it is no pause.
+        let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
+        let told = poll(&mut fds, timeout).is_ok();
+        let is_gone = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| events.intersects(gone));
+        if !told || fds.iter().any(is_gone) {
+            std::thread::sleep(patience);
         }
     }
 }

@@ -62,7 +62,7 @@ fn every_verb_shows_a_table() {
             vec!["describe-flows", "--protocol", "tcp", "--limit", "2"],
             "2 of 200 matching flows shown; the node has 250.",
         ),
-        (vec!["get-counters"], "dropped: bad-cookie"),
+        (vec!["get-counters"], "dropped: cookie_stale"),
         (vec!["describe-endpoints"], "left right"),
         (vec!["describe-workers"], "1048576"),
         (vec!["describe-ports"], "net_af_packet0"),

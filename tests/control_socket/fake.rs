@@ -181,7 +181,7 @@ impl Service for Fake {
                     CounterScope::Node,
                     "",
                     of(&[("ActiveFlowCount", 250), ("RejectedFlowCount", 0)]),
-                    of(&[("bad-cookie", 2)]),
+                    of(&[("cookie_stale", 2)]),
                 ),
                 set(CounterScope::TargetGroup, "fw", of(&[("TCP_ELB_Reset_Count", 7)]), of(&[])),
             ],
@@ -193,7 +193,7 @@ impl Service for Fake {
             EndpointView {
                 endpoint_name: "lan".to_owned(),
                 kind: "wire".to_owned(),
-                endpoint_id: "0000000000000001".to_owned(),
+                endpoint_id: "0x0000000000000001".to_owned(),
                 attachment_id: "0000000000000002".to_owned(),
                 ports: vec!["left".to_owned(), "right".to_owned()],
                 interfaces: vec![],

@@ -13,19 +13,20 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use flowgate::control::netlink::{Link, Links};
 use flowgate::control::node::{NodeConfig, NodeInterface};
 use flowgate::wire::geneve::UDP_PORT;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt};
 
 use super::host::is_shared;
 
 /// What keeps the kernel out; dropped, everything is as it was.
 pub struct Guard {
-    _socket: Option<UdpSocket>,
+    _socket: OwnedFd,
     /// Files of `/proc/sys` that were changed, and what was in them.
     changed: Vec<(PathBuf, String)>,
 }
@@ -63,7 +64,7 @@ pub struct Finding {
 }
 
 impl Guard {
-    /// Guards the tunnel address if it is one of the kernel's, and the kernel's devices below ports of
+    /// Guards the tunnel address, and the kernel's devices below ports of
     /// routed endpoints.
     pub fn new(config: &NodeConfig, links: &[Link]) -> Result<Guard, GuardError> {
         let mut guard =
@@ -104,18 +105,17 @@ fn is_on(key: impl AsRef<std::path::Path>) -> bool {
     fs::read_to_string(key).is_ok_and(|value| value.trim() != "0")
 }
 
-/// Binds the tunnel's port if its address is one of the kernel's.
-fn hold_tunnel_port(address: Ipv4Addr) -> Result<Option<UdpSocket>, GuardError> {
-    match UdpSocket::bind((address, UDP_PORT)) {
-        Ok(socket) => {
-            // The least that the kernel allows: what lies in it is never read.
-            setsockopt(&socket, sockopt::RcvBuf, &0)
-                .map_err(|errno| GuardError::Taken { address, source: errno.into() })?;
-            Ok(Some(socket))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(None),
-        Err(source) => Err(GuardError::Taken { address, source }),
-    }
+/// Binds the tunnel's port, whether its address is one of the kernel's now or may become so.
+fn hold_tunnel_port(address: Ipv4Addr) -> Result<OwnedFd, GuardError> {
+    let hold = || -> nix::Result<OwnedFd> {
+        let held = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        setsockopt(&held, sockopt::IpFreebind, &true)?;
+        // The least that the kernel allows: what lies in it is never read.
+        setsockopt(&held, sockopt::RcvBuf, &0)?;
+        bind(held.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(address, UDP_PORT)))?;
+        Ok(held)
+    };
+    hold().map_err(|errno| GuardError::Taken { address, source: errno.into() })
 }
 
 /// What the kernel has to do with each interface, and what will be done about it.

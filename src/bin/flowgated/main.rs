@@ -1,6 +1,8 @@
 //! The daemon: reads its configuration, starts everything in an order in which a refusal leaves
 //! nothing behind, and runs until it is told to stop.
 
+#![forbid(unsafe_code)]
+
 mod devices;
 mod facts;
 mod guard;

@@ -1,7 +1,7 @@
 //! Starting and stopping.
 //!
 //! What can be refused is refused in the order of how much it would leave behind: the configuration, the
-//! lock of the state directory, the socket, the kernel's UDP port, DPDK, memory. Only then is anything
+//! lock of the state directory, the socket, the kernel's UDP port, DPDK, memory. Only then are the objects
 //! stored.
 
 use std::rc::Rc;
@@ -31,7 +31,8 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Mbuf, Queue, WorkerThread};
 use flowgate::io::tap::Tap;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::Refusal;
@@ -50,6 +51,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     config.agrees_with(&state)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // From here on a signal ends the run in order: what was changed in the kernel is put back.
+    let mut stops = Stops::new(&runtime)?;
     let listener = ControlListener::bind(&config.socket.path, config.socket.group.as_deref())?;
     let (kernel_links, findings) = survey(config)?;
     for Finding { is_fault, text } in findings {
@@ -91,19 +94,46 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             ports: Box::new(move || views.views()),
         });
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
-        let (mut terminate, mut interrupt) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tracing::info!(socket = %config.socket.path.display(), "flowgated is ready");
         tokio::select! {
             served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
             () = core.run(health_events, news) => {}
-            _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
-            _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+            signal = stops.any() => tracing::info!("stopping: {signal}"),
         }
         Ok(())
     }));
-    threads.join();
+    drop(threads);
     ran
+}
+
+/// The signals that stop the daemon.
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    quit: Signal,
+}
+
+impl Stops {
+    fn new(runtime: &Runtime) -> std::io::Result<Stops> {
+        let _within = runtime.enter();
+        Ok(Stops {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// Waits for any of them; returns its name.
+    async fn any(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hangup.recv() => "SIGHUP",
+            _ = self.quit.recv() => "SIGQUIT",
+        }
+    }
 }
 
 /// Takes as many file descriptors as the system allows: each health check under way and each connection
@@ -220,7 +250,6 @@ impl Threads {
         drop(ready);
         for _ in 0..threads.handles.len() {
             if let Ok(Err(error)) = started.recv() {
-                threads.join();
                 return Err(error.into());
             }
         }
@@ -243,11 +272,13 @@ impl Threads {
         self.handles.push(std::thread::Builder::new().name("host".to_owned()).spawn(run)?);
         Ok(())
     }
+}
 
+impl Drop for Threads {
     /// Stops the workers and waits for them.
-    fn join(self) {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for handle in self.handles {
+        for handle in self.handles.drain(..) {
             if handle.join().is_err() {
                 tracing::error!("a worker ended by a panic");
             }

@@ -16,8 +16,8 @@ const SAMPLE: usize = 32;
 #[derive(Default)]
 pub(super) struct Resets {
     sample: Vec<ResetRecord>,
-    /// What was told of each kind, by load balancer, target and trigger.
-    told: HashMap<(GatewayId, Option<TargetId>, usize), u64>,
+    /// What was told of each kind, by target and trigger; of packets of no flow by load balancer.
+    told: HashMap<(Option<GatewayId>, Option<TargetId>, usize), u64>,
 }
 
 impl Resets {
@@ -76,7 +76,9 @@ impl Inner {
         }
         let mut told = Vec::new();
         for (gateway, target, trigger, count) in sums {
-            let kind = (gateway, target.map(|(id, _)| id), trigger.index());
+            // A target's history goes with it to another load balancer.
+            let of_no_flow = target.is_none().then_some(gateway);
+            let kind = (of_no_flow, target.map(|(id, _)| id), trigger.index());
             let before = self.resets.told.insert(kind, count).unwrap_or(0);
             if count > before {
                 told.push(What::FlowsReset {
