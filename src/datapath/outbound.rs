@@ -321,3 +321,30 @@ impl<B> Handoff<B> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::memory::MemoryBuf;
+
+    // F-2
+    #[test]
+    fn no_worker_that_hands_over_ever_so_much_starves_the_others() {
+        let counters = WorkerCounters::default();
+        let mut ends = Handoff::mesh(3);
+        for sender in [0, 1] {
+            for _ in 0..3 * BURST {
+                let packet = MemoryBuf::new(&[sender]);
+                ends[usize::from(sender)].give(WorkerId(2), PortId(0), packet, &counters);
+            }
+        }
+        let mut senders = Vec::new();
+        let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
+        while ends[2].take(&mut burst, &mut stages).is_some() {
+            senders.push(burst[0].bytes()[0]);
+            assert!(burst.iter().all(|packet| packet.bytes() == burst[0].bytes()));
+            burst.clear();
+        }
+        assert_eq!(senders, [0, 1, 0, 1, 0, 1]);
+    }
+}

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::atomic::AtomicBool;
+
 use flowgate::datapath::counters::{DropReason, Outcome};
 use flowgate::datapath::forwarding::Condition;
+use flowgate::datapath::worker::Idle;
+use flowgate::io::clock::Clock;
 use flowgate::io::memory::MemoryBuf;
 use proptest::prelude::*;
 
@@ -362,4 +366,36 @@ fn fragments_without_a_first_are_bounded_in_number_and_time_and_harm_nobody() {
         assert_eq!(bench.live_flows(0) + bench.live_flows(1), 2);
         bench.assert_settled();
     }
+}
+
+// M-4, M-6
+#[test]
+fn later_fragments_that_see_only_an_extension_header_find_a_first_that_has_no_ports() {
+    for workers in [1, 2, 4] {
+        let mut bench = Bench::with(8, workers, 1024);
+        // Destination options, all padding, and ESP behind them.
+        let mut ip = datagram(true, 1, 5, 1000);
+        ip[6] = 60;
+        ip[40..48].copy_from_slice(&[50, 0, 1, 4, 0, 0, 0, 0]);
+        let pieces = fragments(&ip, &[400, 800]);
+        assert_eq!(bench.put(LEFT, &from_client(&pieces[1])), []);
+        let out = bench.put(LEFT, &from_client(&pieces[0]));
+        assert_eq!(out.len(), 2, "{workers} workers: {:?}", bench.drops());
+        let (_, last) = bench.one(LEFT, &from_client(&pieces[2]));
+        assert!(out.iter().all(|(_, frame)| cookie(frame) == cookie(&last)));
+        bench.assert_settled();
+    }
+}
+
+// M-4, C-1
+#[test]
+fn fragments_that_wait_when_a_worker_stops_are_counted() {
+    let mut bench = Bench::new(1);
+    let pieces = fragments(&datagram(false, 1, 5, 1000), &[400, 800]);
+    for piece in &pieces[1..] {
+        assert_eq!(bench.put(LEFT, &from_client(piece)), []);
+    }
+    bench.workers[0].run(&Clock::start(), Idle::Poll, &AtomicBool::new(true));
+    assert_eq!(bench.drops(), [(DropReason::FragmentTimeout, 2)]);
+    assert_eq!(bench.counters[0].received.get(), bench.counters[0].settled());
 }

@@ -215,3 +215,39 @@ fn extension_headers_are_walked_and_kept_both_ways() {
     }
     bench.assert_settled();
 }
+
+// W-5, M-5
+#[test]
+fn an_icmp_error_that_an_appliance_returns_goes_to_the_sender_of_what_it_quotes_or_nowhere() {
+    let mut bench = Bench::new(1);
+    let (syn, out) = begun(&mut bench, false, 1);
+    let error = error_from("203.0.113.1", &syn.ip(), 28, [3, 1]);
+    let (leaves_by, delivered) = bench.one(UNDER, &answer(&out, Some(&error)));
+    assert_eq!((leaves_by, &delivered[14..]), (LEFT, &error[..]));
+    let mut to_another = error.clone();
+    to_another[16..20].copy_from_slice(&[203, 0, 113, 77]);
+    assert_eq!(bench.dropped(UNDER, &answer(&out, Some(&to_another))), DropReason::InnerMismatch);
+    bench.assert_settled();
+}
+
+// M-5, R-9
+#[test]
+fn an_icmp_error_about_a_flow_that_was_reset_and_owes_is_one_of_its_own() {
+    let mut bench = Bench::new(2);
+    bench.policy.reset_on_unhealthy = true;
+    bench.policy.both_ends = true;
+    bench.publish();
+    let (syn, out) = begun(&mut bench, false, 1);
+    bench.set_condition(bench.target_of(&out), Condition::Unhealthy);
+    let (port, _) = bench.one(LEFT, &client(1, ACK).frame());
+    assert_eq!(port, LEFT, "R-1");
+    let error = error_from("203.0.113.1", &syn.ip(), 28, [3, 1]);
+    let (_, sent) = bench.one(RIGHT, &from_server(&error));
+    assert_eq!(of_flows(&bench), (0, 1));
+    let (port, delivered) = bench.one(UNDER, &answer(&sent, None));
+    assert_eq!((port, delivered), (LEFT, from_server(&error)));
+    // and the server is told all the same.
+    let reply = Segment { flags: ACK, ..syn.reversed() };
+    assert_eq!(bench.one(RIGHT, &reply.frame()).0, RIGHT);
+    bench.assert_settled();
+}

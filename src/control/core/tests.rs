@@ -101,13 +101,17 @@ impl Bench {
         Bench { core, inbox, counters, folder, says, asked }
     }
 
-    /// The forwarding state that was published last, if any was since it was last asked.
+    /// The forwarding state that was published last, if any was since it was last asked; from then on the
+    /// worker goes by it.
     fn published(&mut self) -> Option<Arc<Forwarding>> {
         let mut last = None;
         while let Ok(message) = self.inbox.pop() {
             if let ToWorker::Forwarding(forwarding) = message {
                 last = Some(forwarding);
             }
+        }
+        if let Some(forwarding) = &last {
+            self.counters.configuration.set(forwarding.configuration);
         }
         last
     }
@@ -185,6 +189,10 @@ fn a_drained_target_is_known_until_its_last_flow_has_ended() {
         assert!(bench.published().is_none(), "the delay is not over");
         bench.core.advance_clock(1_000);
         bench.core.end_drains();
+        bench.counters.target(target).active_flows.sub(2);
+        bench.core.sweep();
+        assert_eq!(bench.slot([192, 0, 2, 1]), Some(target), "a worker may begin a flow with it yet");
+        bench.counters.target(target).active_flows.add(2);
         let forwarding = bench.published().unwrap();
         assert_eq!(forwarding.conditions[target.index()], Condition::Removed);
         assert!(
@@ -201,6 +209,35 @@ fn a_drained_target_is_known_until_its_last_flow_has_ended() {
         bench.core.sweep();
         assert_eq!(bench.slot([192, 0, 2, 1]), None);
         assert!(bench.published().unwrap().targets[target.index()].is_none());
+    });
+}
+
+// T-4
+#[test]
+fn drains_that_end_together_are_one_change_of_the_forwarding_state_and_told_one_by_one() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        bench.deregister([192, 0, 2, 1]);
+        bench.deregister([192, 0, 2, 2]);
+        bench.published().unwrap();
+        let mut events = bench.core.events();
+        bench.core.advance_clock(100_000);
+        bench.core.end_drains();
+        let mut states = 0;
+        while let Ok(message) = bench.inbox.pop() {
+            states += usize::from(matches!(message, ToWorker::Forwarding(_)));
+        }
+        assert_eq!(states, 1);
+        let (mut ended, mut changed) = (0, 0);
+        while let Ok(event) = events.try_recv() {
+            match event.what {
+                What::DrainEnded { .. } => ended += 1,
+                What::ConfigChanged { .. } => changed += 1,
+                _ => {}
+            }
+        }
+        assert_eq!((ended, changed), (2, 1));
+        assert!(bench.core.state().target_group("fw").unwrap().targets.is_empty());
     });
 }
 
