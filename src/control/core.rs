@@ -7,6 +7,7 @@
 //! and addresses comes in by `core/network.rs`. The socket reaches all this
 //! as a [`Service`](super::socket::Service), in `core/service.rs`.
 
+mod departed;
 mod endpoints;
 mod inband;
 mod network;
@@ -37,6 +38,7 @@ use super::socket::{Applied, ChangeError};
 use super::store::Store;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
+use departed::Departed;
 use inband::InBand;
 use network::Network;
 pub use network::NetworkParts;
@@ -94,6 +96,7 @@ struct Inner {
     workers: Workers,
     network: Network,
     resets: Resets,
+    departed: Departed,
     inband: InBand,
     scan: Option<Scan>,
     /// How far the clock was set forward (tests of timers).
@@ -116,6 +119,7 @@ impl Core {
                 workers: parts.workers,
                 network: Network::new(parts.network),
                 resets: Resets::default(),
+                departed: Departed::default(),
                 inband: InBand::default(),
                 scan: None,
                 ahead: Duration::ZERO,
@@ -360,7 +364,14 @@ impl Inner {
             .map(|(key, _)| key.clone())
             .collect();
         for key in &gone {
+            if let Some(slot) = self.slots.get(key) {
+                self.departed.leave(key, slot.id, self.slot_counters(slot.id));
+            }
             self.slots.release(key);
+        }
+        if !gone.is_empty() {
+            let state = &self.state;
+            self.departed.keep_groups(|group| state.target_group(group).is_ok());
         }
         !gone.is_empty()
     }

@@ -21,7 +21,7 @@ use crate::datapath::counters::{
 };
 use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
-use crate::id::{EndpointId, GatewayId};
+use crate::id::{EndpointId, GatewayId, TargetId};
 
 /// How long the workers may take to walk their tables.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
@@ -328,15 +328,13 @@ impl Inner {
         counters
     }
 
-    fn target_counters(&self, key: &TargetKey, slot: Slot) -> BTreeMap<String, u64> {
+    /// All that was ever counted for a slot, whoever held it.
+    pub(super) fn slot_counters(&self, id: TargetId) -> BTreeMap<String, u64> {
         let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
-        let id = slot.id;
         let resets = |trigger: ResetTrigger| sum(&|all| &all.target(id).resets[trigger.index()]);
         let out = (sum(&|all| &all.target(id).packets_out), sum(&|all| &all.target(id).bytes_out));
         let back = (sum(&|all| &all.target(id).packets_back), sum(&|all| &all.target(id).bytes_back));
         let mut counters = named([
-            ("ActiveFlowCount", sum(&|all| &all.target(id).active_flows)),
-            ("ActiveFlowCount_TCP", sum(&|all| &all.target(id).active_tcp_flows)),
             ("NewFlowCount", sum(&|all| &all.target(id).new_flows)),
             ("ProcessedPackets", out.0 + back.0),
             ("ProcessedBytes", out.1 + back.1),
@@ -348,13 +346,23 @@ impl Inner {
             ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
         ]);
         counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
+        counters
+    }
+
+    fn target_counters(&self, key: &TargetKey, Slot { id, .. }: Slot) -> BTreeMap<String, u64> {
+        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
+        let mut counters = self.departed.of_holder(id, self.slot_counters(id));
+        counters.extend(named([
+            ("ActiveFlowCount", sum(&|all| &all.target(id).active_flows)),
+            ("ActiveFlowCount_TCP", sum(&|all| &all.target(id).active_tcp_flows)),
+        ]));
         counters.extend(self.health.view(key).map(|view| checks(view.checks)).unwrap_or_default());
         counters
     }
 
-    /// A group's counters: the sums of its targets', and how many are healthy.
+    /// A group's counters: the sums of its targets', those that are gone too, and how many are healthy.
     fn group_counters(&self, group: &TargetGroup) -> BTreeMap<String, u64> {
-        let mut counters = BTreeMap::new();
+        let mut counters = self.departed.of_group(group.name.as_str());
         for (key, slot) in self.slots.iter().filter(|(key, _)| &*key.group == group.name.as_str()) {
             for (name, value) in self.target_counters(key, slot) {
                 *counters.entry(name).or_default() += value;

@@ -15,6 +15,7 @@ use crate::control::health::check::SocketChecker;
 use crate::control::neighbours::{Heard, Neighbours, Reachability};
 use crate::control::netlink::News;
 use crate::control::socket::Service;
+use crate::control::socket::views::{CounterScope, CounterSet};
 use crate::control::workers::WorkerLink;
 use crate::datapath::counters::WorkerCounters;
 use crate::datapath::forwarding::{Condition, Forwarding, Underlay};
@@ -206,9 +207,17 @@ fn a_drained_target_is_known_until_its_last_flow_has_ended() {
         let statuses = bench.core.targets(group.target_group("fw").unwrap());
         assert_eq!((statuses[0].address.octets(), statuses[0].flows), ([192, 0, 2, 1], 2));
         bench.counters.target(target).active_flows.sub(2);
+        bench.counters.target(target).packets_out.add(7);
+        let packets_of_group = |bench: &Bench| {
+            let sets = bench.core.counters().sets;
+            let of_group = |set: &&CounterSet| set.scope == CounterScope::TargetGroup && set.name == "fw";
+            sets.iter().find(of_group).unwrap().counters["PacketsToTarget"]
+        };
+        assert_eq!(packets_of_group(&bench), 7);
         bench.core.sweep();
         assert_eq!(bench.slot([192, 0, 2, 1]), None);
         assert!(bench.published().unwrap().targets[target.index()].is_none());
+        assert_eq!(packets_of_group(&bench), 7, "what was counted stays counted");
     });
 }
 
