@@ -54,8 +54,14 @@ pub struct Attributes<'a> {
 
 /// How many workers the gateways of this run have: the environment variable `FLOWGATE_TEST_WORKERS`, or
 /// one.
-pub fn workers() -> usize {
+fn workers() -> usize {
     std::env::var("FLOWGATE_TEST_WORKERS").ok().map_or(1, |workers| workers.parse().expect("a number"))
+}
+
+/// The device of port `n`: a kernel's interface, with a queue for each worker.
+pub(super) fn device(n: usize, interface: &str) -> String {
+    let ring = "framecnt=4096,blocksz=65536,framesz=2048";
+    format!("net_af_packet{n},iface={interface},qpairs={},{ring}", workers())
 }
 
 impl Lab {
@@ -102,22 +108,13 @@ impl Lab {
             .expect("the folder is writable");
     }
 
-    /// The node: three ports, one wire endpoint between two of them. The flow table is small and no
-    /// worker polls, as machines that run tests have few cores and little memory.
-    pub fn node_toml(&self) -> String {
-        if self.shape != super::routed::Shape::Wire {
-            return self.routed_toml();
-        }
+    /// What every node of a laboratory has. The flow table is small and no worker polls, as machines that
+    /// run tests have few cores and little memory.
+    pub(super) fn node_head(&self) -> String {
         let folder = self.folder.path().display();
         let prefix = self.router.name();
-        let workers = workers();
-        let device = |n: u8, interface: &str| {
-            let ring = "framecnt=4096,blocksz=65536,framesz=2048";
-            format!("net_af_packet{n},iface={interface},qpairs={workers},{ring}")
-        };
-        let cores: Vec<usize> = (0..workers).collect();
-        let (left, right, under) = (device(0, LEFT), device(1, RIGHT), device(2, UNDER));
-        let mut toml = format!(
+        let cores: Vec<usize> = (0..workers()).collect();
+        format!(
             r#"
 state_directory = "{folder}/state"
 objects = "{folder}/objects.json"
@@ -134,7 +131,19 @@ cores = {cores:?}
 control_cores = [0, 1]
 flows = 16384
 idle = "sleep"
+"#
+        )
+    }
 
+    /// The node: three ports, one wire endpoint between two of them.
+    pub fn node_toml(&self) -> String {
+        if self.shape != super::routed::Shape::Wire {
+            return self.routed_toml();
+        }
+        let (left, right, under) = (device(0, LEFT), device(1, RIGHT), device(2, UNDER));
+        let mut toml = self.node_head();
+        toml += &format!(
+            r#"
 [[ports]]
 name = "left"
 device = "{left}"

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::gateway::{LOAD_BALANCER, workers};
+use super::gateway::{LOAD_BALANCER, device};
 use super::netns::Netns;
 use super::trunk::Trunk;
 use super::{
@@ -110,27 +110,9 @@ impl Lab {
 
     /// The node: a routed endpoint between two ports, another between the twins', and no neighbour given.
     pub(super) fn routed_toml(&self) -> String {
-        let folder = self.folder.path().display();
-        let prefix = self.router.name();
-        let cores: Vec<usize> = (0..workers()).collect();
-        let mut toml = format!(
+        let mut toml = self.node_head();
+        toml += &format!(
             r#"
-state_directory = "{folder}/state"
-objects = "{folder}/objects.json"
-
-[socket]
-path = "{folder}/flowgated.sock"
-
-[eal]
-hugepages = "never"
-file_prefix = "{prefix}"
-
-[workers]
-cores = {cores:?}
-control_cores = [0, 1]
-flows = 16384
-idle = "sleep"
-
 [log]
 level = "debug"
 
@@ -146,8 +128,7 @@ address = "{UNDERLAY}/24"
             endpoints.push(("branch", LEFT_TWIN, RIGHT_TWIN));
         }
         for (n, (interface, mtu)) in ports.iter().enumerate() {
-            let ring = "framecnt=4096,blocksz=65536,framesz=2048";
-            let device = format!("net_af_packet{n},iface={interface},qpairs={},{ring}", cores.len());
+            let device = device(n, interface);
             toml += &format!("\n[[ports]]\nname = \"{interface}\"\ndevice = \"{device}\"\nmtu = {mtu}\n");
         }
         let [left_vlans, right_vlans] = if self.shape == Shape::Trunk { VLANS } else { [&[][..]; 2] };
