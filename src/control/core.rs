@@ -35,7 +35,7 @@ use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
 use super::socket::{Applied, ChangeError};
-use super::store::Store;
+use super::store::{Store, StoreError};
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
 use departed::Departed;
@@ -167,11 +167,10 @@ impl Core {
         let mut inner = self.inner.borrow_mut();
         let (next, outcome) = inner.state.apply(change)?;
         if outcome.is_change() {
-            inner.store.save(&next).map_err(|error| ChangeError::NotStored(error.to_string()))?;
-            inner.state = next;
-            inner.take_over();
-            inner.announce(std::slice::from_ref(&outcome), &self.events);
-            tracing::info!(generation = inner.state.generation(), "the configuration changed");
+            let outcomes = std::slice::from_ref(&outcome);
+            inner
+                .accept(next, outcomes, &self.events)
+                .map_err(|error| ChangeError::NotStored(error.to_string()))?;
         }
         Ok(Applied { generation: inner.state.generation(), outcome })
     }
@@ -258,15 +257,10 @@ impl Core {
         if !outcomes.iter().any(Outcome::is_change) {
             return;
         }
-        if let Err(error) = inner.store.save(&next) {
+        if let Err(error) = inner.accept(next, &outcomes, &self.events) {
             tracing::error!(%error, "the end of drains could not be stored; it is tried again");
             due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
-            return;
         }
-        inner.state = next;
-        inner.take_over();
-        inner.announce(&outcomes, &self.events);
-        tracing::info!(generation = inner.state.generation(), drains = outcomes.len(), "drains have ended");
     }
 
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
@@ -293,6 +287,21 @@ impl Inner {
     fn unix_ms(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.ahead;
         u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Stores a state and only then goes by it, and tells what led to it.
+    fn accept(
+        &mut self,
+        next: State,
+        outcomes: &[Outcome],
+        events: &broadcast::Sender<Event>,
+    ) -> Result<(), StoreError> {
+        self.store.save(&next)?;
+        self.state = next;
+        self.take_over();
+        self.announce(outcomes, events);
+        tracing::info!(generation = self.state.generation(), "the configuration changed");
+        Ok(())
     }
 
     /// Makes everything follow `state`.

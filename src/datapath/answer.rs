@@ -10,7 +10,7 @@ use crate::wire::ethernet::{Link, ethertype};
 use crate::wire::geneve::outer::{self, OuterError};
 use crate::wire::geneve::{self, GeneveError};
 use crate::wire::icmp;
-use crate::wire::packet::{Fragment, IpVersion, Packet};
+use crate::wire::packet::{Fragment, Packet};
 
 /// What is known of an appliance's packet before its flow is looked up.
 #[derive(Clone, Copy, Debug)]
@@ -133,13 +133,9 @@ pub fn direction_of(key: &FlowKey, inner: &Packet, bytes: &[u8]) -> Result<Direc
 
 #[cold]
 fn fragment_direction(key: &FlowKey, inner: &Packet) -> Option<Direction> {
-    let version = match inner.version {
-        IpVersion::V4 => 4,
-        IpVersion::V6 => 6,
-    };
     // An IPv6 fragment may name an extension header that only its first fragment has.
     let protocol_may_be = inner.protocol == key.protocol() || inner.names_extension_header();
-    if version != key.version() || !protocol_may_be {
+    if inner.version.number() != key.version() || !protocol_may_be {
         return None;
     }
     [Direction::LowToHigh, Direction::HighToLow]

@@ -72,13 +72,9 @@ impl Arrival {
     /// The flow that a packet belongs to at an endpoint (F-1), and the packet's way in it.
     #[inline]
     pub fn key_of(endpoint: EndpointId, packet: &Packet) -> (FlowKey, Direction) {
-        let version = match packet.version {
-            IpVersion::V4 => 4,
-            IpVersion::V6 => 6,
-        };
         FlowKey::new(
             endpoint,
-            version,
+            packet.version.number(),
             packet.protocol,
             packet.src,
             packet.dst,

@@ -12,15 +12,12 @@ use crate::flow::{
     Timers,
 };
 use crate::id::{Millis, PortId, TargetId, WorkerId};
-use crate::wire::ethernet::{HEADER_LEN, Link};
+use crate::wire::ethernet::{ADDRESSES_LEN, HEADER_LEN, Link};
 use crate::wire::packet::{Kind, Packet, protocol};
 use crate::wire::tcp::TcpFlags;
 
 /// Longer than any idle timeout: after it an overflow is over for every load balancer.
 const OVERFLOW_PAST_MS: u32 = 6_000_000;
-
-/// Bytes of a link header's two addresses.
-const ADDRESSES: usize = 12;
 
 /// The table has no room for a flow, and none can be made (F-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +84,7 @@ impl Flows {
         }
         let tags = VlanTags::of(header, &Link::parse(header).ok()?).bytes();
         let mut tags_alone = [0; MAX_HEADER];
-        tags_alone.get_mut(ADDRESSES..)?.iter_mut().zip(&tags).for_each(|(to, byte)| *to = *byte);
+        tags_alone.get_mut(ADDRESSES_LEN..)?.iter_mut().zip(&tags).for_each(|(to, byte)| *to = *byte);
         self.links.intern(arrival.port, tags_alone.get(..HEADER_LEN + tags.len())?)
     }
 

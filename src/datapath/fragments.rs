@@ -49,13 +49,14 @@ pub struct Datagram {
 impl Datagram {
     /// The datagram of the fragment `packet` with this identification.
     pub fn of(endpoint: EndpointId, packet: &Packet, id: u32) -> Datagram {
-        let (version, protocol) = match packet.version {
-            IpVersion::V4 => (4, packet.protocol),
-            IpVersion::V6 => (6, protocol::FRAGMENT),
+        let protocol = match packet.version {
+            IpVersion::V4 => packet.protocol,
+            IpVersion::V6 => protocol::FRAGMENT,
         };
         #[expect(clippy::cast_possible_truncation, reason = "the halves, one by one")]
         let (high, low) = ((id >> 16) as u16, id as u16);
-        let (key, direction) = FlowKey::new(endpoint, version, protocol, packet.src, packet.dst, high, low);
+        let (key, direction) =
+            FlowKey::new(endpoint, packet.version.number(), protocol, packet.src, packet.dst, high, low);
         Datagram { key, direction }
     }
 }

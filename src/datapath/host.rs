@@ -14,7 +14,7 @@ use super::outbound::Fate;
 use super::pipeline::Pipeline;
 use crate::id::InterfaceId;
 use crate::io::{BURST, PacketBuf};
-use crate::wire::ethernet::{HEADER_LEN, Link, VLAN_TAG_LEN};
+use crate::wire::ethernet::{ADDRESSES_LEN, HEADER_LEN, Link, VLAN_TAG_LEN};
 
 /// A frame for the host's network stack.
 #[derive(Debug)]
@@ -49,9 +49,6 @@ impl<B> HostPort<B> {
         HostPort { to: None, from: None }
     }
 }
-
-/// Bytes of a frame's two addresses, which VLAN tags follow.
-const ADDRESSES: usize = 12;
 
 impl<B: PacketBuf> Pipeline<B> {
     /// Gives a frame that came in by an interface to the host, unless the kernel has seen it itself.
@@ -104,7 +101,7 @@ fn strip_tags<B: PacketBuf>(interface: &Interface, packet: &mut B) -> Result<(),
     }
     let tags_len = usize::from(link.vlan_tags) * VLAN_TAG_LEN;
     if tags_len > 0 {
-        packet.bytes_mut().copy_within(..ADDRESSES, tags_len);
+        packet.bytes_mut().copy_within(..ADDRESSES_LEN, tags_len);
         packet.trim_front(tags_len);
     }
     Ok(())
@@ -120,7 +117,7 @@ fn put_tags<B: PacketBuf>(interface: &Interface, packet: &mut B) -> Result<(), D
         return Ok(());
     }
     let frame = packet.prepend(tags.len()).ok_or(DropReason::NoHeadroom)?;
-    frame.copy_within(tags.len()..tags.len() + ADDRESSES, 0);
-    frame.iter_mut().skip(ADDRESSES).zip(&tags).for_each(|(to, byte)| *to = *byte);
+    frame.copy_within(tags.len()..tags.len() + ADDRESSES_LEN, 0);
+    frame.iter_mut().skip(ADDRESSES_LEN).zip(&tags).for_each(|(to, byte)| *to = *byte);
     Ok(())
 }

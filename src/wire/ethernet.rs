@@ -28,6 +28,8 @@ pub mod ethertype {
 
 /// Bytes of an Ethernet header without tags.
 pub const HEADER_LEN: usize = 14;
+/// Bytes of the two addresses, which any tags come after.
+pub const ADDRESSES_LEN: usize = 12;
 /// Bytes of one VLAN tag.
 pub const VLAN_TAG_LEN: usize = 4;
 /// Tags that are looked through. A third one is left as the frame's EtherType, so the frame counts as

@@ -42,6 +42,18 @@ pub enum IpVersion {
     V6,
 }
 
+impl IpVersion {
+    /// The number that stands in the header's first four bits: 4 or 6.
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            IpVersion::V4 => 4,
+            IpVersion::V6 => 6,
+        }
+    }
+}
+
 /// A packet's place in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fragment {
