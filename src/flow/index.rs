@@ -125,6 +125,18 @@ impl Bucket {
 const COUNT_LANE: usize = 10;
 const AWAY_LANE: usize = 11;
 
+/// A hash as the index sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    home: u32,
+    tag: u16,
+}
+
+impl Probe {
+    /// Of no flow.
+    pub(super) const NONE: Probe = Probe { home: 0, tag: 0 };
+}
+
 /// An empty slot that was found for a hash.
 pub(super) struct Vacancy {
     bucket: u32,
@@ -152,49 +164,44 @@ impl Index {
         Index { buckets, mask }
     }
 
-    /// Asks for the hash's home bucket.
-    #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
-        self.buckets.prefetch(self.home(hash));
+    /// Where to look for a hash, and for what.
+    #[inline(always)]
+    pub(super) fn probe(&self, hash: u64) -> Probe {
+        Probe { home: cut32(hash) & self.mask, tag: tag(hash) }
     }
 
-    /// The first entry that has the hash's tag in its home bucket. Asks for the other bucket's line if
-    /// there is none at home but may be one there.
-    #[inline]
-    pub(super) fn guess(&self, hash: u64) -> Option<u32> {
-        let home = self.home(hash);
-        let bucket = self.buckets.at(home);
-        match bucket.matching(tag(hash)).next() {
+    /// As [`probe`](Index::probe), and asks for the home bucket's line.
+    #[inline(always)]
+    pub(super) fn start(&self, hash: u64) -> Probe {
+        let probe = self.probe(hash);
+        self.buckets.prefetch(probe.home);
+        probe
+    }
+
+    /// The first entry that has the tag in the home bucket. Asks for the other bucket's line if there is
+    /// none at home but may be one there.
+    #[inline(always)]
+    pub(super) fn guess(&self, probe: Probe) -> Option<u32> {
+        let bucket = self.buckets.at(probe.home);
+        match bucket.matching(probe.tag).next() {
             Some(slot) => Some(bucket.entry(slot)),
             None => {
                 if bucket.has_strays() {
-                    self.buckets.prefetch(self.other(home, tag(hash)));
+                    self.buckets.prefetch(self.other(probe.home, probe.tag));
                 }
                 None
             }
         }
     }
 
-    /// As [`guess`](Index::guess), in the other bucket.
+    /// The number of the entry that `is_it` says is the one.
     #[inline]
-    pub(super) fn guess_away(&self, hash: u64) -> Option<u32> {
-        let (tag, home) = (tag(hash), self.home(hash));
-        if !self.buckets.at(home).has_strays() {
-            return None;
-        }
-        let bucket = self.buckets.at(self.other(home, tag));
-        bucket.matching(tag).next().map(|slot| bucket.entry(slot))
-    }
-
-    /// The number of the entry of this hash that `is_it` says is the one.
-    #[inline]
-    pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        self.place(hash, is_it).map(|(bucket, slot)| self.buckets.at(bucket).entry(slot))
+    pub(super) fn find(&self, probe: Probe, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.place(probe, is_it).map(|(bucket, slot)| self.buckets.at(bucket).entry(slot))
     }
 
     #[inline]
-    fn place(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<(u32, usize)> {
-        let (tag, home) = (tag(hash), self.home(hash));
+    fn place(&self, Probe { home, tag }: Probe, is_it: impl Fn(u32) -> bool) -> Option<(u32, usize)> {
         let bucket = self.buckets.at(home);
         if let Some(slot) = bucket.matching(tag).find(|slot| is_it(bucket.entry(*slot))) {
             return Some((home, slot));
@@ -209,13 +216,13 @@ impl Index {
 
     /// Takes out the slot of this hash that names `entry`.
     #[inline]
-    pub(super) fn remove(&mut self, hash: u64, entry: u32) {
-        let Some((at, slot)) = self.place(hash, |number| number == entry) else { return };
+    pub(super) fn remove(&mut self, probe: Probe, entry: u32) {
+        let Some((at, slot)) = self.place(probe, |number| number == entry) else { return };
         let bucket = self.buckets.at_mut(at);
         let was_away = bucket.is_away(slot);
         bucket.clear(slot);
         if was_away {
-            self.buckets.at_mut(self.home(hash)).stray_gone();
+            self.buckets.at_mut(probe.home).stray_gone();
         }
     }
 
@@ -223,8 +230,7 @@ impl Index {
     /// next to its two hold none: at a load of 0.8, where one bucket in five is full, that takes a
     /// defeated hash to bring about.
     #[inline]
-    pub(super) fn vacancy(&mut self, hash: u64) -> Option<Vacancy> {
-        let (tag, home) = (tag(hash), self.home(hash));
+    pub(super) fn vacancy(&mut self, Probe { home, tag }: Probe) -> Option<Vacancy> {
         if let Some(slot) = self.buckets.at(home).free_slot() {
             return Some(Vacancy { bucket: home, slot, tag, away: false });
         }
@@ -302,11 +308,6 @@ impl Index {
         if was_away {
             bucket.stray_gone();
         }
-    }
-
-    #[inline]
-    fn home(&self, hash: u64) -> u32 {
-        cut32(hash) & self.mask
     }
 
     /// A slot's other bucket: from home the one away, and back again. Never the same one, as the tag's
@@ -388,7 +389,7 @@ mod tests {
     /// Fills it with numbered hashes until no room is found, or to `limit`.
     fn fill(index: &mut Index, hashes: &[u64]) -> usize {
         for (number, hash) in (0_u32..).zip(hashes) {
-            match index.vacancy(*hash) {
+            match index.vacancy(index.probe(*hash)) {
                 Some(vacancy) => index.fill(&vacancy, number),
                 None => return number as usize,
             }
@@ -406,10 +407,10 @@ mod tests {
         assert!(held > all.len() * 92 / 100, "held {held} of {}, promised 80 %", all.len());
         assert_eq!(index.audit() as usize, held);
         for (number, hash) in (0..).zip(&all[..held]) {
-            assert_eq!(index.find(*hash, |entry| entry == number), Some(number));
+            assert_eq!(index.find(index.probe(*hash), |entry| entry == number), Some(number));
         }
         for hash in &all[held..] {
-            assert_eq!(index.find(*hash, |entry| entry as usize >= held), None);
+            assert_eq!(index.find(index.probe(*hash), |entry| entry as usize >= held), None);
         }
     }
 
@@ -430,10 +431,10 @@ mod tests {
         assert_eq!(fill(&mut index, &same), 2 * SLOTS, "both buckets, and no way out of either");
         index.audit();
         for number in 0..20 {
-            index.remove(same[0], number);
+            index.remove(index.probe(same[0]), number);
         }
         assert_eq!(index.audit(), 0);
-        assert!(index.guess(same[0]).is_none());
+        assert!(index.guess(index.probe(same[0])).is_none());
     }
 
     #[test]
@@ -442,11 +443,11 @@ mod tests {
         let mut index = index(64);
         fill(&mut index, &all);
         for (number, hash) in (0..).zip(&all).filter(|(number, _)| number % 3 == 0) {
-            index.remove(*hash, number);
+            index.remove(index.probe(*hash), number);
         }
         index.audit();
         for (number, hash) in (0..).zip(&all) {
-            assert_eq!(index.find(*hash, |entry| entry == number).is_some(), number % 3 != 0);
+            assert_eq!(index.find(index.probe(*hash), |entry| entry == number).is_some(), number % 3 != 0);
         }
     }
 
@@ -481,7 +482,7 @@ mod tests {
         #[test]
         fn the_other_bucket_is_another_and_leads_back(hash: u64, log2 in 1..20_u32) {
             let index = index(1 << log2);
-            let (home, tag) = (index.home(hash), tag(hash));
+            let Probe { home, tag } = index.probe(hash);
             let other = index.other(home, tag);
             prop_assert!(other != home && other < 1 << log2);
             prop_assert_eq!(index.other(other, tag), home);

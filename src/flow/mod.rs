@@ -21,5 +21,7 @@ pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};
 pub use key::{Direction, FlowKey};
 pub use memory::{PageKind, Pages};
-pub use table::{EntryId, Inserted, NewEntry, NotInserted, StaleCookie, Table, TableConfig, TableError};
+pub use table::{
+    EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, StaleCookie, Table, TableConfig, TableError,
+};
 pub use timers::{Ended, Timers, expiry};

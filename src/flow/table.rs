@@ -16,8 +16,8 @@
 //!
 //! A hit by hash reads two lines that depend on each other, bucket and entry; one hit in twenty (at full
 //! load; fewer below) reads a second bucket. A miss reads one bucket, or two. A burst's lines are asked for
-//! stage by stage ([`prefetch_index`](Table::prefetch_index), [`prefetch_entry`](Table::prefetch_entry),
-//! [`find`](Table::find); or [`find_burst`](Table::find_burst)), so that their waits overlap. A hit by
+//! stage by stage ([`start`](Table::start), [`guess`](Table::guess), [`confirm`](Table::confirm);
+//! [`find_burst`](Table::find_burst) is the three in a row), so that their waits overlap. A hit by
 //! cookie reads the entry's line alone. An insertion fills a slot of the bucket that the look-up before it
 //! has already fetched; if both of its buckets are full it looks at 60 more at most. Nothing is ever
 //! resized, rehashed or scanned at once (F-13): the ageing hand looks at as many entries as it is told.
@@ -40,7 +40,7 @@ use thiserror::Error;
 use super::cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie};
 use super::entry::{Entry, FlowFlags, FlowState, LinkId, STATES};
 use super::hash::HashSeed;
-use super::index::{Bucket, Index};
+use super::index::{self, Bucket, Index};
 use super::key::FlowKey;
 use super::list::List;
 use super::memory::{Carver, Mapped, PageKind, Pages};
@@ -60,6 +60,39 @@ impl EntryId {
         self.0
     }
 }
+
+/// A look-up that has begun: which bucket, and what to look for in it. Eight bytes, to be kept beside the
+/// packet from stage to stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Probe(index::Probe);
+
+/// A look-up whose bucket has been read: which entry is probably the flow's. Twelve bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Guess {
+    probe: index::Probe,
+    number: u32,
+}
+
+impl Guess {
+    /// No entry: what nothing has been looked up by.
+    pub const NONE: Guess = Guess { probe: index::Probe::NONE, number: NO_ENTRY };
+
+    /// Whether the bucket names an entry that may be the flow's. If not, the flow is most probably new.
+    #[inline]
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.number != NO_ENTRY
+    }
+}
+
+impl Default for Guess {
+    fn default() -> Guess {
+        Guess::NONE
+    }
+}
+
+/// Beyond every entry's number.
+const NO_ENTRY: u32 = u32::MAX;
 
 /// What a new flow starts with.
 #[derive(Clone, Copy, Debug)]
@@ -230,54 +263,92 @@ impl Table {
     }
 
     /// First stage of a look-up: asks for the bucket's line.
-    #[inline]
-    pub fn prefetch_index(&self, hash: u64) {
-        self.index.prefetch(hash);
+    #[inline(always)]
+    pub fn start(&self, hash: u64) -> Probe {
+        Probe(self.index.start(hash))
     }
 
-    /// Second stage: reads the bucket and asks for the entry's line.
-    #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        if let Some(number) = self.index.guess(hash) {
+    /// Second stage: reads the bucket and asks for the line of the entry that is probably the flow's.
+    #[inline(always)]
+    pub fn guess(&self, Probe(probe): Probe) -> Guess {
+        let number = self.index.guess(probe).unwrap_or(NO_ENTRY);
+        if number != NO_ENTRY {
             self.entries.prefetch(number);
         }
+        Guess { probe, number }
+    }
+
+    /// Third stage: the flow's entry, as [`find`](Table::find) would give it. Between the stages nothing
+    /// may have been inserted or removed that the answer depends on; where a burst brings several packets of
+    /// a new flow, [`insert`](Table::insert) says so.
+    #[inline(always)]
+    #[must_use]
+    pub fn confirm(&self, guess: Guess, key: &FlowKey) -> Option<EntryId> {
+        let Guess { probe, number } = guess;
+        if number != NO_ENTRY && self.entries.at(number).key() == key {
+            return Some(EntryId(number));
+        }
+        self.elsewhere(probe, key)
+    }
+
+    /// The entry of a flow that the first guess was wrong about: two flows of one bucket with one tag, or a
+    /// flow away from home, or no flow.
+    #[inline(never)]
+    fn elsewhere(&self, probe: index::Probe, key: &FlowKey) -> Option<EntryId> {
+        self.index.find(probe, |number| self.entries.at(number).key() == key).map(EntryId)
+    }
+
+    /// [`start`](Table::start), for who keeps the hash.
+    #[inline(always)]
+    pub fn prefetch_index(&self, hash: u64) {
+        self.start(hash);
+    }
+
+    /// [`guess`](Table::guess), for who keeps the hash.
+    #[inline(always)]
+    pub fn prefetch_entry(&self, hash: u64) {
+        self.guess(Probe(self.index.probe(hash)));
+    }
+
+    /// Asks for the line of the entry that a new flow will have: the next one's at 0, the one's after
+    /// that at 1, as far as is known.
+    #[inline]
+    pub fn prefetch_new(&self, ahead: u32) {
+        match self.room() {
+            Some(Room::Unused(number)) => self.entries.prefetch(number.saturating_add(ahead)),
+            Some(Room::Free(number) | Room::Evict(number)) => self.entries.prefetch(number),
+            None => {}
+        }
+    }
+
+    /// Asks for the bucket that [`remove`](Table::remove) will change. The entry's own line should be there.
+    #[inline]
+    pub fn prefetch_remove(&self, id: EntryId) {
+        self.index.start(self.seed.flow(self.entry(id).key()));
     }
 
     /// The flow's entry. `hash` is that of `key`.
     #[inline]
     #[must_use]
     pub fn find(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
-        self.index.find(hash, |number| self.entries.at(number).key() == key).map(EntryId)
+        self.confirm(self.guess(Probe(self.index.probe(hash))), key)
     }
 
     /// [`find`](Table::find) for many keys, with their waits for memory overlapped. Looks up as many as the
     /// shortest of the three slices has.
     pub fn find_burst(&self, hashes: &[u64], keys: &[FlowKey], found: &mut [Option<EntryId>]) {
-        let mut guesses = [None; STAGE];
+        let mut probes = [Probe::default(); STAGE];
+        let mut guesses = [Guess::NONE; STAGE];
         let hashes = hashes.chunks(STAGE);
         for ((hashes, keys), found) in hashes.zip(keys.chunks(STAGE)).zip(found.chunks_mut(STAGE)) {
-            for hash in hashes {
-                self.prefetch_index(*hash);
+            for (probe, hash) in probes.iter_mut().zip(hashes) {
+                *probe = self.start(*hash);
             }
-            let ask = |guess: Option<u32>| {
-                if let Some(number) = guess {
-                    self.entries.prefetch(number);
-                }
-                guess
-            };
-            for (guess, hash) in guesses.iter_mut().zip(hashes) {
-                *guess = ask(self.index.guess(*hash));
+            for (guess, probe) in guesses.iter_mut().zip(&probes).take(hashes.len()) {
+                *guess = self.guess(*probe);
             }
-            // One in twenty is away from home; its other bucket has been asked for by now.
-            for (guess, hash) in guesses.iter_mut().zip(hashes) {
-                *guess = guess.or_else(|| ask(self.index.guess_away(*hash)));
-            }
-            for (((hash, key), found), guess) in hashes.iter().zip(keys).zip(found).zip(guesses) {
-                *found = match guess {
-                    // Two flows of one bucket with one tag are rare.
-                    Some(number) if self.entries.at(number).key() == key => Some(EntryId(number)),
-                    _ => self.find(*hash, key),
-                };
+            for ((found, key), guess) in found.iter_mut().zip(keys).zip(&guesses).take(hashes.len()) {
+                *found = self.confirm(*guess, key);
             }
         }
     }
@@ -304,7 +375,7 @@ impl Table {
             return Err(NotInserted::Exists(id));
         }
         let room = self.room().ok_or(NotInserted::Full)?;
-        let vacancy = self.index.vacancy(hash).ok_or(NotInserted::Full)?;
+        let vacancy = self.index.vacancy(self.index.probe(hash)).ok_or(NotInserted::Full)?;
         let (number, evicted) = match room {
             Room::Unused(number) => {
                 self.header.at_mut(0).fresh = number + 1;
@@ -354,8 +425,8 @@ impl Table {
     pub fn remove(&mut self, id: EntryId) {
         let entry = self.entries.at(id.0);
         if entry.state() != FlowState::Free {
-            let hash = self.seed.flow(entry.key());
-            self.index.remove(hash, id.0);
+            let probe = self.index.probe(self.seed.flow(entry.key()));
+            self.index.remove(probe, id.0);
             self.shift(id.0, FlowState::Free);
         }
     }

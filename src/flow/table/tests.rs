@@ -1,5 +1,7 @@
 //! What the table promises, told one by one, and its whole behaviour against an obvious model.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::flow::Direction;
 use crate::id::EndpointId;
@@ -289,6 +291,48 @@ fn a_burst_is_looked_up_as_its_keys_are_one_by_one() {
         table.find_burst(&hashes, &keys, &mut found);
         let one_by_one: Vec<_> = (0..len).map(|n| find(&table, n)).collect();
         assert_eq!(found, one_by_one);
+    }
+}
+
+proptest! {
+    /// One flow in eight has a hash of a few that all go to one bucket, so that tags collide and flows
+    /// go astray; the other flows fill what is left.
+    #[test]
+    fn the_stages_find_what_is_there_and_nothing_else(
+        capacity in 20..200_u32, crowd in 1..4_u64, absent in 1..50_u32, gone in 0..8_u32,
+    ) {
+        let mut table = table(capacity);
+        let hash_of = |table: &Table, n: u32| {
+            let crowded = ((u64::from(n) % crowd) << 40) | 5 << 32 | 3;
+            if n.is_multiple_of(8) { crowded } else { table.hash(&key(n)) }
+        };
+        let mut expected = std::collections::HashMap::new();
+        for n in 0..capacity {
+            if let Ok(inserted) = table.insert(hash_of(&table, n), &key(n), new(FlowState::Other)) {
+                expected.insert(n, inserted.id);
+            }
+        }
+        // Not by `remove`, which knows the true hashes only.
+        let leaving = (0..capacity).filter(|n| n % 8 == gone && gone != 0).collect::<Vec<_>>();
+        for n in leaving {
+            if let Some(id) = expected.remove(&n) {
+                table.remove(id);
+            }
+        }
+        let numbers: Vec<_> = (0..capacity + absent).collect();
+        let keys: Vec<_> = numbers.iter().map(|n| key(*n)).collect();
+        let hashes: Vec<_> = numbers.iter().map(|n| hash_of(&table, *n)).collect();
+        let mut burst = vec![None; keys.len()];
+        table.find_burst(&hashes, &keys, &mut burst);
+        for (n, found) in numbers.into_iter().zip(burst) {
+            let hash = hash_of(&table, n);
+            let guess = table.guess(table.start(hash));
+            let wanted = expected.get(&n).copied();
+            prop_assert_eq!(table.confirm(guess, &key(n)), wanted);
+            prop_assert_eq!(table.find(hash, &key(n)), wanted);
+            prop_assert_eq!(found, wanted);
+        }
+        prop_assert_eq!(table.confirm(Guess::NONE, &key(capacity + absent)), None);
     }
 }
 
