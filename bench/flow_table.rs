@@ -1,31 +1,41 @@
-//! The flow table beside two others: `hashbrown`, the hash map of Rust's own library, in a loop, and
-//! DPDK's `rte_hash` with its bulk look-up. The same 40-byte keys, the same random order, the same run; times are of
-//! a burst of 32, hashing included.
+//! The flow table beside two others: `hashbrown`, the hash map of Rust's own library, in a loop, and DPDK's
+//! `rte_hash` with its bulk look-up. The same flows in the same random order, hashing included, in bursts
+//! of 32, each turn's time that of this thread on the CPU. All contenders of a size live side by side and
+//! take turns, so that what else the machine does meets them alike; what counts is the ratio. Keys are
+//! laid out between the measurements, 1,024 at a time, so that they lie in the cache, as the pipeline's do.
 //!
 //! ```text
-//! cargo bench --bench flow_table                         everything, a few minutes
-//! cargo bench --bench flow_table -- 'look-up/.*/1 M'     one size
+//! cargo bench --bench flow_table                     everything, some minutes
+//! cargo bench --bench flow_table -- look-up 1M       one row at one size
+//! cargo bench --bench flow_table -- change 1M
 //! ```
 //!
-//! `rte_hash` wants huge pages to be at its best: `sysctl vm.nr_hugepages=1024`. Without them the flow
-//! table asks for transparent ones, and `rte_hash` has to do with small ones, which the names of the
-//! benches say.
+//! `rte_hash` wants huge pages to be at its best: `sysctl vm.nr_hugepages=1400`. Without them the flow
+//! table asks for transparent ones, and `rte_hash` has to do with small ones, which the names say.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use flowgate::flow::{
-    Cookie, FlowFlags, FlowKey, FlowState, HashSeed, LinkId, NewEntry, PageKind, Pages, Table, TableConfig,
-};
-use flowgate::id::{EndpointId, Millis, TargetId, WorkerId};
+use flowgate::flow::{FlowKey, HashSeed, PageKind};
+use flowgate::id::EndpointId;
+use nix::time::{ClockId, clock_gettime};
 
+#[path = "flow_table/contenders.rs"]
+mod contenders;
 #[cfg(feature = "dpdk")]
 #[path = "flow_table/rte_hash.rs"]
 mod rte_hash;
+#[path = "flow_table/trace.rs"]
+mod trace;
+
+use trace::Trace;
 
 const BURST: usize = 32;
-const SIZES: [(&str, u32); 4] = [("1 K", 1 << 10), ("64 K", 1 << 16), ("1 M", 1 << 20), ("8 M", 1 << 23)];
+const SIZES: [(&str, u32); 4] = [("1K", 1 << 10), ("64K", 1 << 16), ("1M", 1 << 20), ("8M", 1 << 23)];
+const ROUNDS: usize = 15;
+/// Bursts whose keys are laid out at once.
+const BATCH: usize = 32;
+/// Batches in a turn: 2^19 look-ups, some 20 ms.
+const TURN: usize = 512;
 
 /// SplitMix64: quick, and no relation of any hash measured here.
 struct Random(u64);
@@ -38,10 +48,13 @@ impl Random {
         x ^ (x >> 31)
     }
 
+    fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next()).unwrap_or(0) % n
+    }
+
     fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
-            let other = usize::try_from(self.next()).unwrap_or(0) % (i + 1);
-            items.swap(i, other);
+            items.swap(i, self.below(i + 1));
         }
     }
 }
@@ -61,10 +74,30 @@ fn keys(n: u32, from: u32) -> Vec<FlowKey> {
         .collect()
 }
 
-fn table(capacity: u32) -> Table {
-    let seed = HashSeed::from_secret(b"bench");
-    Table::new(TableConfig { capacity, worker: WorkerId(0), workers: 1, pages: Pages::Huge, seed })
-        .expect("a table")
+/// Goes round and round the items, a batch at a time, whose copy lies in the cache.
+struct Bursts<T> {
+    items: Vec<T>,
+    at: usize,
+    batch: Vec<T>,
+}
+
+impl<T: Copy> Bursts<T> {
+    fn of(items: Vec<T>) -> Self {
+        Bursts { items, at: 0, batch: Vec::new() }
+    }
+
+    fn prepare(&mut self) {
+        self.batch.clear();
+        while self.batch.len() < BATCH * BURST {
+            let more = &self.items[self.at..self.items.len().min(self.at + BURST)];
+            self.batch.extend_from_slice(more);
+            self.at = (self.at + BURST) % self.items.len();
+        }
+    }
+
+    fn of_batch(&self) -> impl Iterator<Item = &[T]> {
+        self.batch.chunks_exact(BURST)
+    }
 }
 
 fn pages(kind: PageKind) -> &'static str {
@@ -76,183 +109,95 @@ fn pages(kind: PageKind) -> &'static str {
     }
 }
 
-const NEW: NewEntry = NewEntry {
-    state: FlowState::Established,
-    flags: FlowFlags::empty(),
-    target: TargetId(1),
-    target_generation: 1,
-    link: [LinkId::NONE; 2],
-    now: Millis(0),
-};
+/// One of those who take turns.
+trait Contender {
+    fn name(&self) -> String;
 
-fn insert(table: &mut Table, key: &FlowKey) {
-    black_box(table.insert(table.hash(key), key, NEW).is_ok());
+    /// What is not in the measure: laying out the next batch's keys.
+    fn prepare(&mut self);
+
+    /// The batch; panics if one of its keys does not get what it should.
+    fn run(&mut self);
 }
 
-/// Goes round and round the items, a burst at a time.
-struct Bursts<'a, T> {
-    items: &'a [T],
-    at: usize,
+fn cpu_time() -> Duration {
+    Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock that every Linux has"))
 }
 
-impl<'a, T> Bursts<'a, T> {
-    fn of(items: &'a [T]) -> Self {
-        Bursts { items, at: 0 }
-    }
-
-    fn next(&mut self) -> &'a [T] {
-        if self.at + BURST > self.items.len() {
-            self.at = 0;
-        }
-        self.at += BURST;
-        &self.items[self.at - BURST..self.at]
-    }
-}
-
-fn look_up(c: &mut Criterion) {
-    let mut group = c.benchmark_group("look-up");
-    group.throughput(Throughput::Elements(BURST as u64));
-    for (name, n) in SIZES {
-        let inserted = keys(n, 0);
-        let mut wanted = inserted.clone();
-        Random(7).shuffle(&mut wanted);
-
-        {
-            let mut table = table(n);
-            inserted.iter().for_each(|key| insert(&mut table, key));
-            assert_eq!(table.len(), n);
-            let kind = pages(table.pages());
-            let mut bursts = Bursts::of(&wanted);
-            group.bench_function(BenchmarkId::new(format!("flowgate by hash, {kind}"), name), |b| {
-                let (mut hashes, mut found) = ([0; BURST], [None; BURST]);
-                b.iter(|| {
-                    let keys = bursts.next();
-                    for (hash, key) in hashes.iter_mut().zip(keys) {
-                        *hash = table.hash(key);
-                    }
-                    table.find_burst(&hashes, keys, &mut found);
-                    assert!(found.iter().all(Option::is_some));
-                });
-            });
-
-            let mut cookies: Vec<(Cookie, FlowKey)> = wanted
-                .iter()
-                .map(|key| (table.cookie(table.find(table.hash(key), key).expect("inserted")), *key))
-                .collect();
-            Random(8).shuffle(&mut cookies);
-            let mut bursts = Bursts::of(&cookies);
-            group.bench_function(BenchmarkId::new(format!("flowgate by cookie, {kind}"), name), |b| {
-                b.iter(|| {
-                    let burst = bursts.next();
-                    for (cookie, _) in burst {
-                        table.prefetch_cookie(*cookie);
-                    }
-                    for (cookie, key) in burst {
-                        let entry = table.by_cookie(*cookie).map(|id| table.entry(id));
-                        assert!(entry.is_ok_and(|entry| entry.key() == key));
-                    }
-                });
-            });
-        }
-
-        {
-            let map: hashbrown::HashMap<FlowKey, u32> = inserted.iter().copied().zip(0..).collect();
-            let mut bursts = Bursts::of(&wanted);
-            group.bench_function(BenchmarkId::new("hashbrown", name), |b| {
-                b.iter(|| {
-                    for key in bursts.next() {
-                        assert!(black_box(map.get(key)).is_some());
-                    }
-                });
-            });
-        }
-
-        #[cfg(feature = "dpdk")]
-        rte_hash::look_up(&mut group, name, &inserted, &wanted);
-    }
-    group.finish();
-}
-
-/// A burst of new flows, in a table of the flows' number that fills to 31/32 and is emptied, untimed,
-/// each time round; and a new flow for an old one in a table that stays full.
-fn change(c: &mut Criterion) {
-    let mut group = c.benchmark_group("change");
-    group.throughput(Throughput::Elements(BURST as u64));
-    for (name, n) in SIZES.into_iter().take(3) {
-        let fresh = keys(n - n / 32, 0);
-        let mut table = table(n);
-        group.bench_function(BenchmarkId::new("flowgate insert", name), |b| {
-            b.iter_custom(|bursts| {
-                let mut spent = Duration::ZERO;
-                let mut left = usize::try_from(bursts).unwrap_or(usize::MAX).saturating_mul(BURST);
-                while left > 0 {
-                    let now = left.min(fresh.len());
-                    let start = Instant::now();
-                    for burst in fresh[..now].chunks(BURST) {
-                        for key in burst {
-                            table.prefetch_index(table.hash(key));
-                        }
-                        burst.iter().for_each(|key| insert(&mut table, key));
-                    }
-                    spent += start.elapsed();
-                    for key in &fresh[..now] {
-                        if let Some(id) = table.find(table.hash(key), key) {
-                            table.remove(id);
-                        }
-                    }
-                    left -= now;
-                }
-                spent
-            });
-        });
-
-        let old = keys(n, 0);
-        let mut both = old.clone();
-        both.extend(keys(n, n));
-        old.iter().for_each(|key| insert(&mut table, key));
-        let (mut out, mut into) = (0, old.len());
-        group.bench_function(BenchmarkId::new("flowgate remove and insert", name), |b| {
-            b.iter(|| {
-                for at in [out, into] {
-                    for key in &both[at..at + BURST] {
-                        table.prefetch_index(table.hash(key));
-                    }
-                }
-                for key in &both[out..out + BURST] {
-                    if let Some(id) = table.find(table.hash(key), key) {
-                        table.remove(id);
-                    }
-                }
-                both[into..into + BURST].iter().for_each(|key| insert(&mut table, key));
-                (out, into) = ((out + BURST) % both.len(), (into + BURST) % both.len());
-            });
-        });
-    }
-    group.finish();
-}
-
-fn hash(c: &mut Criterion) {
-    let mut group = c.benchmark_group("hash");
-    group.throughput(Throughput::Elements(BURST as u64));
-    let keys = keys(1 << 10, 0);
-    let seed = HashSeed::from_secret(b"bench");
-    let mut bursts = Bursts::of(&keys);
-    group.bench_function("a burst of keys", |b| {
-        b.iter(|| {
-            for key in bursts.next() {
-                black_box(seed.flow(key));
+/// Lets all take turns and prints what an item costs each: the best round and the middle one.
+fn compare(title: &str, size: &str, contenders: &mut [Box<dyn Contender>]) {
+    let mut times = vec![Vec::new(); contenders.len()];
+    for round in 0..=ROUNDS {
+        for (contender, times) in contenders.iter_mut().zip(&mut times) {
+            let mut spent = Duration::ZERO;
+            for _ in 0..TURN {
+                contender.prepare();
+                let start = cpu_time();
+                contender.run();
+                spent += cpu_time().saturating_sub(start);
             }
-        });
-    });
-    group.finish();
+            // The first round warms up.
+            if round > 0 {
+                times.push(spent.as_secs_f64() * 1e9 / (TURN * BATCH * BURST) as f64);
+            }
+        }
+    }
+    println!(
+        "\n{title}, {size} flows: ns, best and median of {ROUNDS} rounds; the best as a ratio to the first"
+    );
+    let mut first = None;
+    for (contender, times) in contenders.iter().zip(&mut times) {
+        times.sort_by(f64::total_cmp);
+        let (best, median) = (times[0], times[ROUNDS / 2]);
+        let ratio = best / *first.get_or_insert(best);
+        println!("  {:<50} {best:7.1} {median:7.1} {ratio:6.2}", contender.name());
+    }
 }
 
-fn quick() -> Criterion {
-    Criterion::default()
-        .sample_size(20)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(1))
+fn look_up(size: &str, n: u32) {
+    let inserted = keys(n, 0);
+    let mut wanted = inserted.clone();
+    Random(7).shuffle(&mut wanted);
+    let mut contenders = contenders::look_up(&inserted, &wanted);
+    #[cfg(feature = "dpdk")]
+    contenders.extend(rte_hash::look_up(&inserted, &wanted));
+    compare("look-up", size, &mut contenders);
 }
 
-criterion_group! { name = benches; config = quick(); targets = hash, look_up, change }
-criterion_main!(benches);
+/// Half of a burst's work takes flows out at random, the other half puts new ones in, at a table that holds
+/// `n` and has room for an eighth more.
+fn change(size: &str, n: u32) {
+    let live = keys(n, 0);
+    let trace = || Trace::new(live.clone(), keys(n / 2, n));
+    let mut contenders = contenders::change(trace);
+    #[cfg(feature = "dpdk")]
+    contenders.extend(rte_hash::change(trace));
+    compare("delete + insert", size, &mut contenders);
+}
+
+fn hash() {
+    let seed = HashSeed::from_secret(b"bench");
+    let mut contenders: [Box<dyn Contender>; 1] = [Box::new(contenders::Hash::new(seed, keys(1 << 10, 0)))];
+    compare("hash", "1K", &mut contenders);
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let is_wanted = |group: &[&str], name: &str| {
+        let mut of_group = wanted.iter().filter(|w| group.contains(&w.as_str())).peekable();
+        of_group.peek().is_none() || of_group.any(|w| w == name)
+    };
+    let rows = ["hash", "look-up", "change"];
+    let sizes = SIZES.map(|(name, _)| name);
+    if is_wanted(&rows, "hash") {
+        hash();
+    }
+    for (name, n) in SIZES.into_iter().filter(|(name, _)| is_wanted(&sizes, name)) {
+        if is_wanted(&rows, "look-up") {
+            look_up(name, n);
+        }
+        if is_wanted(&rows, "change") {
+            change(name, n);
+        }
+    }
+}

@@ -5,12 +5,12 @@ use std::ffi::{CString, c_void};
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, BenchmarkId};
 use flowgate::flow::{Direction, FlowKey};
 
-use super::{BURST, Bursts};
+use super::trace::{Change, Trace};
+use super::{BURST, Bursts, Contender};
 
 /// Starts EAL once; says which pages it has.
 fn eal() -> &'static str {
@@ -43,7 +43,10 @@ struct RteHash<const N: usize>(NonNull<dpdk_sys::rte_hash>);
 
 impl<const N: usize> RteHash<N> {
     fn new(entries: u32) -> Self {
-        let name = CString::new(format!("bench{N}-{entries}")).expect("no zero byte");
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        eal();
+        let name =
+            CString::new(format!("{N}-{entries}-{}", NUMBER.fetch_add(1, Relaxed))).expect("no zero byte");
         let parameters = dpdk_sys::rte_hash_parameters {
             name: name.as_ptr(),
             // It does not fill to the last one.
@@ -61,11 +64,25 @@ impl<const N: usize> RteHash<N> {
         RteHash(NonNull::new(hash).expect("memory for rte_hash"))
     }
 
+    fn filled(flows: &[FlowKey], cut: fn(&FlowKey) -> [u8; N]) -> Self {
+        let mut hash = RteHash::new(u32::try_from(flows.len()).expect("a size of ours"));
+        for (value, key) in flows.iter().enumerate() {
+            hash.add(&cut(key), value);
+        }
+        hash
+    }
+
     fn add(&mut self, key: &[u8; N], value: usize) {
         let value = std::ptr::without_provenance_mut::<c_void>(value);
         // SAFETY: the key has N bytes; the value is a number in a pointer's clothes.
         let added = unsafe { dpdk_sys::rte_hash_add_key_data(self.0.as_ptr(), key.as_ptr().cast(), value) };
         assert_eq!(added, 0);
+    }
+
+    fn delete(&mut self, key: &[u8; N]) {
+        // SAFETY: the key has N bytes.
+        let place = unsafe { dpdk_sys::rte_hash_del_key(self.0.as_ptr(), key.as_ptr().cast()) };
+        assert!(place >= 0);
     }
 
     /// How many of the keys are there.
@@ -119,31 +136,68 @@ fn ipv4(key: &FlowKey) -> [u8; 16] {
     bytes
 }
 
-fn measure<const N: usize>(
-    group: &mut BenchmarkGroup<'_, WallTime>,
-    size: &str,
-    (inserted, wanted): (&[FlowKey], &[FlowKey]),
-    cut: fn(&FlowKey) -> [u8; N],
-) {
-    let pages = eal();
-    let mut hash = RteHash::<N>::new(u32::try_from(inserted.len()).expect("a size of ours"));
-    for (value, key) in inserted.iter().enumerate() {
-        hash.add(&cut(key), value);
-    }
-    let wanted: Vec<_> = wanted.iter().map(cut).collect();
-    let mut bursts = Bursts::of(&wanted);
-    group.bench_function(BenchmarkId::new(format!("rte_hash, {N}-byte keys, {pages}"), size), |b| {
-        b.iter(|| assert_eq!(hash.look_up(bursts.next()), 32));
-    });
+struct LookUp<const N: usize> {
+    hash: RteHash<N>,
+    keys: Bursts<[u8; N]>,
 }
 
-/// Both widths at one size.
-pub fn look_up(
-    group: &mut BenchmarkGroup<'_, WallTime>,
-    size: &str,
-    inserted: &[FlowKey],
-    wanted: &[FlowKey],
-) {
-    measure(group, size, (inserted, wanted), whole);
-    measure(group, size, (inserted, wanted), ipv4);
+impl<const N: usize> Contender for LookUp<N> {
+    fn name(&self) -> String {
+        format!("rte_hash, bulk, {N}-byte keys, {}", eal())
+    }
+
+    fn prepare(&mut self) {
+        self.keys.prepare();
+    }
+
+    fn run(&mut self) {
+        for keys in self.keys.of_batch() {
+            assert_eq!(self.hash.look_up(keys), 32);
+        }
+    }
+}
+
+/// Both widths.
+pub fn look_up(inserted: &[FlowKey], wanted: &[FlowKey]) -> Vec<Box<dyn Contender>> {
+    fn one<const N: usize>(
+        inserted: &[FlowKey],
+        wanted: &[FlowKey],
+        cut: fn(&FlowKey) -> [u8; N],
+    ) -> Box<dyn Contender> {
+        let keys = Bursts::of(wanted.iter().map(cut).collect());
+        Box::new(LookUp { hash: RteHash::filled(inserted, cut), keys })
+    }
+    vec![one(inserted, wanted, whole), one(inserted, wanted, ipv4)]
+}
+
+struct Changing<const N: usize> {
+    hash: RteHash<N>,
+    trace: Trace,
+    cut: fn(&FlowKey) -> [u8; N],
+    batch: Vec<Change<[u8; N]>>,
+}
+
+impl<const N: usize> Contender for Changing<N> {
+    fn name(&self) -> String {
+        format!("rte_hash, {N}-byte keys, {}", eal())
+    }
+
+    fn prepare(&mut self) {
+        self.batch = self.trace.batch(self.cut);
+    }
+
+    fn run(&mut self) {
+        for Change { leave, come } in &self.batch {
+            leave.iter().for_each(|key| self.hash.delete(key));
+            come.iter().zip(1..).for_each(|(key, value)| self.hash.add(key, value));
+        }
+    }
+}
+
+/// Both widths.
+pub fn change(trace: impl Fn() -> Trace) -> Vec<Box<dyn Contender>> {
+    fn one<const N: usize>(trace: Trace, cut: fn(&FlowKey) -> [u8; N]) -> Box<dyn Contender> {
+        Box::new(Changing { hash: RteHash::filled(trace.live(), cut), trace, cut, batch: Vec::new() })
+    }
+    vec![one(trace(), whole), one(trace(), ipv4)]
 }

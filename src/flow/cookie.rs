@@ -103,6 +103,18 @@ impl CookieLayout {
         Cookie((worker << self.generation_bits | generation) << self.entry_bits | entry)
     }
 
+    /// All of a flow's cookie but the entry number. Of no cookie without state, nor of another worker's.
+    #[inline(always)]
+    pub(super) fn head(&self, worker: WorkerId, generation: u16) -> u32 {
+        u32::from(worker.0) << self.generation_bits | u32::from(generation)
+    }
+
+    /// What would be the entry number and the [`head`](CookieLayout::head), were it a flow's cookie.
+    #[inline(always)]
+    pub(super) fn split(&self, Cookie(bits): Cookie) -> (u32, u32) {
+        (bits & mask(self.entry_bits), bits >> self.entry_bits)
+    }
+
     /// The cookie of a packet that is sent without state (F-12): it says by which worker, which way,
     /// with which link-layer header, and carries [`check`](CookieLayout::check) of the flow's hash.
     #[inline]

@@ -114,7 +114,7 @@ impl FlowFlags {
 ///
 /// What may be changed freely is public; key, state and cookie generation change only through the
 /// table. Eight bytes have two uses: the neighbours in one of the table's lists while the flow is
-/// free, half-open, closed, expired or owing, and the last acknowledgement of either end while it is
+/// half-open, closed, expired or owing, and the last acknowledgement of either end while it is
 /// established, as no state needs both. Plain numbers throughout, so that any bytes are a valid
 /// entry.
 #[derive(Debug)]
@@ -202,7 +202,8 @@ impl Entry {
         &mut self.links_or_acks
     }
 
-    #[cfg(test)]
+    /// As [`links`](Entry::links), to be read.
+    #[inline]
     pub(super) fn links_now(&self) -> [u32; 2] {
         self.links_or_acks
     }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::hint::black_box;
 use std::io::Read;
 
 use super::key::FlowKey;
@@ -112,15 +113,16 @@ impl HashSeed {
         self.words([a, b, 0, 0, 0])
     }
 
-    #[inline]
-    fn words(&self, word: [u64; 5]) -> u64 {
-        let k = &self.lanes;
-        let sum = product(word[0].wrapping_add(k[0]), word[1].wrapping_add(k[1]))
-            .wrapping_add(product(word[2].wrapping_add(k[2]), word[3].wrapping_add(k[3])))
-            .wrapping_add(product(word[4].wrapping_add(k[4]), k[5]));
-        let folded = fold(product(low(sum) ^ k[6], high(sum) ^ k[7]));
-        let mixed = (folded ^ folded >> 32).wrapping_mul(MIX);
-        mixed ^ mixed >> 29
+    #[inline(always)]
+    fn words(&self, mut word: [u64; 5]) -> u64 {
+        let [k0, k1, k2, k3, k4, k5, k6, k7] = self.lanes;
+        // Out of the compiler's sight for a moment: else it finds two products to be a vector of two,
+        // and takes longer to get them into vector registers and back than the hash does without.
+        word[2] = black_box(word[2]);
+        let sum = product(word[0].wrapping_add(k0), word[1].wrapping_add(k1))
+            .wrapping_add(product(word[2].wrapping_add(k2), word[3].wrapping_add(k3)))
+            .wrapping_add(product(word[4].wrapping_add(k4), k5));
+        fold(product(low(sum) ^ k6, high(sum) ^ k7))
     }
 }
 

@@ -55,6 +55,9 @@ const PROTOCOL_SHIFT: u32 = 48;
 const VERSION_SHIFT: u32 = 56;
 
 impl FlowKey {
+    /// No packet's: its lower end is the higher. What an entry without a flow has.
+    pub(super) const NONE: FlowKey = FlowKey { words: [u64::MAX, u64::MAX, 0, 0, u64::MAX] };
+
     /// The key of a packet's flow, and which way along it the packet goes.
     ///
     /// `version` is 4 or 6, `protocol` the IP protocol number of the upper layer, an IPv4 address is

@@ -1,5 +1,4 @@
-//! Lists threaded through the entries: the free ones, and those that may make room for others, oldest
-//! first. Every operation touches at most three entries. Positions are entry numbers plus one, so that
+//! Lists threaded through the entries: those that may make room for others, oldest first. Every operation touches at most three entries. Positions are entry numbers plus one, so that
 //! zeroed memory is an empty list.
 #![forbid(unsafe_code)]
 
@@ -23,6 +22,12 @@ impl List {
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         self.first.checked_sub(1)
+    }
+
+    /// The number of the entry that is next after this one in its list.
+    #[inline]
+    pub(super) fn after(entries: &Mapped<Entry>, number: u32) -> Option<u32> {
+        entries.at(number).links_now()[NEXT].checked_sub(1)
     }
 
     /// Adds an entry, which is in no list, as the newest.

@@ -50,6 +50,8 @@ unsafe impl Plain for Entry {}
 unsafe impl Plain for Bucket {}
 // SAFETY: `repr(C)`, unsigned numbers only.
 unsafe impl Plain for Header {}
+// SAFETY: a number.
+unsafe impl Plain for u32 {}
 
 /// A mapping of its own, given back to the kernel when the last slice of it is dropped.
 struct Region {
@@ -124,6 +126,11 @@ impl Carver {
         self.kind
     }
 
+    /// How many bytes the region takes, all pages whole.
+    pub(super) fn len(&self) -> usize {
+        self.region.len
+    }
+
     /// The next `len` values of `T`, all zero bits. At least one; `None` if the region has no room for
     /// them.
     pub(super) fn carve<T: Plain>(&mut self, len: u32) -> Option<Mapped<T>> {
@@ -169,14 +176,14 @@ unsafe impl<T: Sync> Sync for Mapped<T> {}
 
 impl<T: Plain> Mapped<T> {
     /// How many values there are.
-    #[inline]
+    #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         self.last + 1
     }
 
     /// Value number `i`, or the last one if there is no such: a compare and a conditional move instead of
     /// a panic that no caller can handle.
-    #[inline]
+    #[inline(always)]
     pub(super) fn at(&self, i: u32) -> &T {
         // SAFETY: `place` is one of our values, aligned and valid (`Plain`); `&self` keeps it from being
         // written meanwhile.
@@ -184,27 +191,52 @@ impl<T: Plain> Mapped<T> {
     }
 
     /// As [`at`](Mapped::at), to be written.
-    #[inline]
+    #[inline(always)]
     pub(super) fn at_mut(&mut self, i: u32) -> &mut T {
         // SAFETY: as in `at`; `&mut self` makes it the only reference.
         unsafe { self.place(i).as_mut() }
     }
 
+    /// The value that is to all of them as `x` is to 2^32: any number leads to one.
+    #[inline(always)]
+    pub(super) fn at_scaled(&self, x: u32) -> &T {
+        // SAFETY: as in `at`.
+        unsafe { self.scaled_place(x).as_ref() }
+    }
+
+    /// As [`prefetch`](Mapped::prefetch), of [`at_scaled`](Mapped::at_scaled).
+    #[inline(always)]
+    pub(super) fn prefetch_scaled(&self, x: u32) {
+        prefetch(self.scaled_place(x).as_ptr());
+    }
+
     /// Asks the CPU to load value number `i`. Free of effect otherwise.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prefetch(&self, i: u32) {
         prefetch(self.place(i).as_ptr());
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&self, i: u32) -> NonNull<T> {
         // SAFETY: `0 ..= last` are within the carved part (`carve`), whose size in bytes fits isize.
         // `u32` to `usize` widens on every platform DPDK runs on.
         unsafe { self.base.add(i.min(self.last) as usize) }
     }
+
+    #[inline(always)]
+    fn scaled_place(&self, x: u32) -> NonNull<T> {
+        // SAFETY: as in `place`: `scale` is below `len`, as `x` is below 2^32.
+        unsafe { self.base.add(scale(x, self.len()) as usize) }
+    }
 }
 
-#[inline]
+/// A number below `n` that is to `n` as `x` is to 2^32.
+#[inline(always)]
+pub(super) fn scale(x: u32, n: u32) -> u32 {
+    ((u64::from(x) * u64::from(n)) >> 32) as u32
+}
+
+#[inline(always)]
 fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -221,21 +253,22 @@ fn prefetch<T>(place: *const T) {
     let _: *const T = place;
 }
 
-/// One bit for each of the twelve 16-bit lanes of three words that equals `wanted`; bits from the
-/// twelfth on mean nothing.
+/// The 16-bit lanes at the front of a bucket.
+pub(super) type Lanes = [u16; 12];
+
+/// One bit for each lane that equals `wanted`; bits from the twelfth on mean nothing.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-pub(super) fn equal_lanes(lanes: &[u64; 3], wanted: u16) -> u32 {
+#[inline(always)]
+pub(super) fn equal_lanes(lanes: &Lanes, wanted: u16) -> u32 {
     use std::arch::x86_64::{
-        _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set_epi64x, _mm_set1_epi16,
+        _mm_cmpeq_epi16, _mm_loadl_epi64, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
     };
-    let [a, b, c] = *lanes;
-    let (a, b, c) = (a.cast_signed(), b.cast_signed(), c.cast_signed());
-    // SAFETY: SSE2 is part of x86-64; values in, a value out.
+    let place = lanes.as_ptr();
+    // SAFETY: SSE2 is part of x86-64; the two loads are the first eight lanes and the four after them.
     let equal = unsafe {
         let wanted = _mm_set1_epi16(wanted.cast_signed());
-        let first = _mm_cmpeq_epi16(_mm_set_epi64x(b, a), wanted);
-        let rest = _mm_cmpeq_epi16(_mm_set_epi64x(0, c), wanted);
+        let first = _mm_cmpeq_epi16(_mm_loadu_si128(place.cast()), wanted);
+        let rest = _mm_cmpeq_epi16(_mm_loadl_epi64(place.add(8).cast()), wanted);
         _mm_movemask_epi8(_mm_packs_epi16(first, rest))
     };
     equal.cast_unsigned()
@@ -244,21 +277,11 @@ pub(super) fn equal_lanes(lanes: &[u64; 3], wanted: u16) -> u32 {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use equal_lanes_portable as equal_lanes;
 
-/// As `equal_lanes`, four lanes at a time in a plain register, without carries from lane to lane.
+/// As `equal_lanes`, in a form that compilers turn into vectors where there are any.
 #[cfg(any(not(target_arch = "x86_64"), test))]
 #[inline]
-pub(super) fn equal_lanes_portable(lanes: &[u64; 3], wanted: u16) -> u32 {
-    const LOW: u64 = 0x0001_0001_0001_0001;
-    const HIGH: u64 = 0x8000_8000_8000_8000;
-    let wanted = u64::from(wanted).wrapping_mul(LOW);
-    lanes.iter().rev().fold(0, |equal, word| {
-        let x = word ^ wanted;
-        // A lane's top bit is set by the addition if any lower bit is, by `| x` if its own is.
-        let same = !((x & !HIGH).wrapping_add(!HIGH) | x) & HIGH;
-        // One bit in each lane, brought together in the top four by one multiplication.
-        let together = (same >> 15).wrapping_mul(0x1000_2000_4000_8000) >> 60;
-        equal << 4 | u32::try_from(together).unwrap_or(0)
-    })
+pub(super) fn equal_lanes_portable(lanes: &Lanes, wanted: u16) -> u32 {
+    lanes.iter().rev().fold(0, |equal, lane| equal << 1 | u32::from(*lane == wanted))
 }
 
 #[cfg(test)]
@@ -273,11 +296,9 @@ mod tests {
             // Neighbouring values, where a borrow or carry from lane to lane would show.
             let near = |lane: u16| [wanted, wanted ^ 1, wanted ^ 0x8000, lane][usize::from(lane & 3)];
             let lanes = lanes.map(near);
-            let word = |i: usize| lanes[i..i + 4].iter().rev().fold(0, |word, lane| word << 16 | u64::from(*lane));
-            let words = [word(0), word(4), word(8)];
             let expected = (0..12).filter(|i| lanes[*i] == wanted).fold(0, |bits, i| bits | 1 << i);
-            prop_assert_eq!(equal_lanes_portable(&words, wanted), expected);
-            prop_assert_eq!(equal_lanes(&words, wanted) & 0xfff, expected);
+            prop_assert_eq!(equal_lanes_portable(&lanes, wanted), expected);
+            prop_assert_eq!(equal_lanes(&lanes, wanted) & 0xfff, expected);
         }
     }
 

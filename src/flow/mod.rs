@@ -8,6 +8,7 @@
 
 mod cookie;
 mod entry;
+mod free;
 mod hash;
 mod index;
 mod key;

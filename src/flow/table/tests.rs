@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::flow::Direction;
-use crate::id::EndpointId;
+use crate::flow::{Cookie, Direction, Ended, FlowFlags, LinkId, Pages, Timers};
+use crate::id::{EndpointId, Millis, TargetId};
 
 mod model;
 
@@ -66,9 +66,10 @@ impl Table {
         }
         assert_eq!(counts, self.header.at(0).counts);
         assert_eq!(self.index.audit(), self.len(), "the index names entries in use, each once");
+        assert_eq!(self.entries.at(u32::MAX).key(), &FlowKey::NONE, "what is no entry names no flow");
         let header = self.header.at(0);
         let unused = self.capacity() - header.fresh;
-        assert_eq!(header.free.len(&self.entries) + unused, self.count(FlowState::Free));
+        assert_eq!(header.free.len() + unused, self.count(FlowState::Free));
         assert_eq!(header.half_open.len(&self.entries), self.count(FlowState::HalfOpen));
         let ended = [FlowState::Closed, FlowState::Expired, FlowState::Owing];
         let ended = ended.into_iter().map(|state| self.count(state)).sum::<u32>();

@@ -1,0 +1,170 @@
+//! Looking up: by hash in three stages over a burst, and by cookie.
+#![forbid(unsafe_code)]
+
+use super::{EntryId, Table};
+use crate::flow::cookie::{Cookie, CookieLayout};
+use crate::flow::entry::{Entry, FlowState};
+use crate::flow::index::NO_ENTRY;
+use crate::flow::key::FlowKey;
+
+/// A look-up that has begun. Eight bytes, to be kept beside the packet from stage to stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Probe {
+    hash: u64,
+}
+
+/// A look-up whose bucket has been read: which entry is probably the flow's. Sixteen bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Guess {
+    hash: u64,
+    number: u32,
+}
+
+impl Guess {
+    /// No entry: what nothing has been looked up by.
+    pub const NONE: Guess = Guess { hash: 0, number: NO_ENTRY };
+
+    /// Whether the bucket names an entry that may be the flow's. If not, the flow is most probably new.
+    #[inline]
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.number != NO_ENTRY
+    }
+}
+
+impl Default for Guess {
+    fn default() -> Guess {
+        Guess::NONE
+    }
+}
+
+/// A cookie that is not that of a live or remembered flow of this table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaleCookie;
+
+/// Look-ups that overlap in [`Table::find_burst`]: as many lines as a core has on the way at once, and
+/// twice that.
+const STAGE: usize = 32;
+
+impl Table {
+    /// The hash that the other calls take with a key.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash(&self, key: &FlowKey) -> u64 {
+        self.seed.flow(key)
+    }
+
+    /// First stage of a look-up: asks for the bucket's line.
+    #[inline(always)]
+    pub fn start(&self, hash: u64) -> Probe {
+        self.index.prefetch(hash);
+        Probe { hash }
+    }
+
+    /// Second stage: reads the bucket and asks for the line of the entry that is probably the flow's.
+    #[inline(always)]
+    pub fn guess(&self, Probe { hash }: Probe) -> Guess {
+        let number = self.index.guess(hash);
+        self.entries.prefetch(number);
+        Guess { hash, number }
+    }
+
+    /// Third stage: the flow's entry as it is now, whatever was inserted or removed since the stages
+    /// before.
+    #[inline(always)]
+    #[must_use]
+    pub fn confirm(&self, Guess { hash, number }: Guess, key: &FlowKey) -> Option<EntryId> {
+        if self.entries.at(number).key() == key { Some(EntryId(number)) } else { self.elsewhere(hash, key) }
+    }
+
+    /// The entry of a flow that the first guess was wrong about: two flows of one bucket with one tag, or a
+    /// flow away from home, or no flow.
+    #[inline(never)]
+    fn elsewhere(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
+        self.index.find(hash, |number| self.entries.at(number).key() == key).map(EntryId)
+    }
+
+    /// [`start`](Table::start), for who keeps the hash.
+    #[inline(always)]
+    pub fn prefetch_index(&self, hash: u64) {
+        self.start(hash);
+    }
+
+    /// [`guess`](Table::guess), for who keeps the hash.
+    #[inline(always)]
+    pub fn prefetch_entry(&self, hash: u64) {
+        self.guess(Probe { hash });
+    }
+
+    /// The flow's entry. `hash` is that of `key`.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
+        self.confirm(self.guess(Probe { hash }), key)
+    }
+
+    /// [`find`](Table::find) for many keys, with their waits for memory overlapped. Looks up as many as the
+    /// shortest of the three slices has.
+    pub fn find_burst(&self, hashes: &[u64], keys: &[FlowKey], found: &mut [Option<EntryId>]) {
+        let mut numbers = [NO_ENTRY; STAGE];
+        let hashes = hashes.chunks(STAGE);
+        for ((hashes, keys), found) in hashes.zip(keys.chunks(STAGE)).zip(found.chunks_mut(STAGE)) {
+            for hash in hashes {
+                self.start(*hash);
+            }
+            for (number, hash) in numbers.iter_mut().zip(hashes) {
+                *number = self.guess(Probe { hash: *hash }).number;
+            }
+            for (((found, key), hash), number) in found.iter_mut().zip(keys).zip(hashes).zip(numbers) {
+                *found = self.confirm(Guess { hash: *hash, number }, key);
+            }
+        }
+    }
+
+    /// The entry.
+    #[inline(always)]
+    #[must_use]
+    pub fn entry(&self, id: EntryId) -> &Entry {
+        self.entries.at(id.0)
+    }
+
+    /// The entry, to change what is public in it. To be changed in place and never replaced as a whole.
+    #[inline(always)]
+    pub fn entry_mut(&mut self, id: EntryId) -> &mut Entry {
+        self.entries.at_mut(id.0)
+    }
+
+    /// The flow's cookie, the same until it is removed or renewed (F-11).
+    #[inline(always)]
+    #[must_use]
+    pub fn cookie(&self, id: EntryId) -> Cookie {
+        self.cookies.flow(self.worker, self.entry(id).cookie_generation, id.0)
+    }
+
+    /// How this node's cookies are laid out.
+    #[inline]
+    #[must_use]
+    pub fn cookies(&self) -> &CookieLayout {
+        &self.cookies
+    }
+
+    /// Asks for the entry's line of a cookie.
+    #[inline(always)]
+    pub fn prefetch_cookie(&self, cookie: Cookie) {
+        self.entries.prefetch(self.cookies.split(cookie).0);
+    }
+
+    /// The entry of the flow that has this cookie, without a hash (W-7). The caller compares the key with the
+    /// packet's.
+    ///
+    /// # Errors
+    /// If no flow of this table has it: stale, another worker's, stateless, or made up.
+    #[inline(always)]
+    pub fn by_cookie(&self, cookie: Cookie) -> Result<EntryId, StaleCookie> {
+        let (number, head) = self.cookies.split(cookie);
+        let entry = self.entries.at(number);
+        let is_it = head == self.cookies.head(self.worker, entry.cookie_generation)
+            && entry.state() != FlowState::Free;
+        if is_it { Ok(EntryId(number)) } else { Err(StaleCookie) }
+    }
+}
