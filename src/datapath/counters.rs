@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
+use super::load::{BurstSizes, LongestRounds, STATES};
 use crate::id::{EndpointId, GatewayId, TargetId};
 
 /// Targets a node can know at once, over all its groups. Bounds the per-worker arrays.
@@ -318,16 +319,30 @@ pub struct WorkerCounters {
     pub errors_of_no_flow: Counter,
     /// Packets given to another worker, which owns their flow.
     pub handed_off: Counter,
+    /// Packets taken from another worker, which received them.
+    pub handed_in: Counter,
+    /// Bursts that the ports gave, by size.
+    pub bursts: BurstSizes,
+    /// Flows looked up by the hash of a packet's key.
+    pub lookups_by_hash: Counter,
+    /// Flows looked up by an answer's cookie.
+    pub lookups_by_cookie: Counter,
+    /// Answers whose cookie is of no entry but says all that there is to know (F-12).
+    pub lookups_stateless: Counter,
     /// Rounds of the worker's loop.
     pub rounds: Counter,
     /// Rounds that handled at least one packet.
     pub busy_rounds: Counter,
     /// Cycles spent in busy rounds.
     pub busy_cycles: Counter,
-    /// The longest busy round, in cycles, since the start (F-13).
-    pub longest_round_cycles: Counter,
+    /// Cycles spent asleep for want of packets.
+    pub slept_cycles: Counter,
+    /// The longest rounds, of each second and since the start (F-13). Sleep is not of a round.
+    pub longest_rounds: LongestRounds,
     /// Entries of the flow table in use, remembered ones included.
     pub flow_entries: Counter,
+    /// Entries of the flow table by state, in the order of [`STATES`]; at most some milliseconds old.
+    pub flow_states: [Counter; STATES.len()],
     /// Flows that idled out, closed or not.
     pub flows_expired: Counter,
     /// Flows that had to leave for others because the table was full.
@@ -368,11 +383,18 @@ impl Default for WorkerCounters {
             errors_of_flows: Counter::default(),
             errors_of_no_flow: Counter::default(),
             handed_off: Counter::default(),
+            handed_in: Counter::default(),
+            bursts: BurstSizes::default(),
+            lookups_by_hash: Counter::default(),
+            lookups_by_cookie: Counter::default(),
+            lookups_stateless: Counter::default(),
             rounds: Counter::default(),
             busy_rounds: Counter::default(),
             busy_cycles: Counter::default(),
-            longest_round_cycles: Counter::default(),
+            slept_cycles: Counter::default(),
+            longest_rounds: LongestRounds::default(),
             flow_entries: Counter::default(),
+            flow_states: zeros(),
             flows_expired: Counter::default(),
             flows_evicted: Counter::default(),
             resets_unsent: Counter::default(),

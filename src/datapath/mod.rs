@@ -20,6 +20,7 @@ pub mod icmp_errors;
 pub mod interfaces;
 pub mod leaving;
 pub mod links;
+pub mod load;
 pub mod messages;
 pub mod neighbours;
 pub mod outbound;

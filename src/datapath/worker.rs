@@ -19,6 +19,7 @@ use super::fragments::Fragments;
 use super::host::HostPort;
 use super::icmp_errors::Allowance;
 use super::links::LinkTable;
+use super::load::STATES;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
 use super::neighbours::{NEIGHBOURS, Neighbours, NextHop};
 use super::outbound::{Handoff, Outbound, Stage};
@@ -96,6 +97,8 @@ pub struct Worker<Q: PortQueue> {
     /// A forwarding state that is out of use and waits for room in the ring.
     retired: Option<Arc<Forwarding>>,
     scan: Option<Scan>,
+    /// The control core had messages for this round.
+    told: bool,
     /// Entries that the ageing hand is due to look at.
     age_due: u32,
     aged_at: Millis,
@@ -140,6 +143,7 @@ impl<Q: PortQueue> Worker<Q> {
             inbox: parts.inbox,
             retired: None,
             scan: None,
+            told: false,
             age_due: 0,
             aged_at: Millis(0),
             clock_ahead: 0,
@@ -154,11 +158,14 @@ impl<Q: PortQueue> Worker<Q> {
             let handled = self.round(clock.now(), began);
             let counters = &self.pipeline.counters;
             let ended = clock.cycles();
+            let took = ended.wrapping_sub(began);
             counters.rounds.add(1);
+            if handled > 0 || self.told {
+                counters.longest_rounds.note(self.pipeline.now, took, ended);
+            }
             if handled > 0 {
                 counters.busy_rounds.add(1);
-                counters.busy_cycles.add(ended.wrapping_sub(began));
-                counters.longest_round_cycles.raise(ended.wrapping_sub(began));
+                counters.busy_cycles.add(took);
                 empty_rounds = 0;
             } else if let (Idle::Sleep(pause), None, false) = (idle, &self.scan, self.pipeline.sweep.is_on())
             {
@@ -166,6 +173,7 @@ impl<Q: PortQueue> Worker<Q> {
                 if empty_rounds >= EMPTY_ROUNDS_BEFORE_SLEEP {
                     std::thread::sleep(pause);
                     began = clock.cycles();
+                    counters.slept_cycles.add(began.wrapping_sub(ended));
                     continue;
                 }
             }
@@ -186,6 +194,7 @@ impl<Q: PortQueue> Worker<Q> {
             if let Some(port) = self.ports.get_mut(number) {
                 port.receive(&mut burst);
             }
+            self.pipeline.counters.bursts.count(burst.len());
             #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 65,536 ports")]
             let port = PortId(number as u16);
             handled += self.process(port, &mut burst, false);
@@ -194,6 +203,7 @@ impl<Q: PortQueue> Worker<Q> {
         for _ in 0..self.ports.len() * usize::from(self.pipeline.workers - 1) {
             let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
             let Some(port) = self.pipeline.handoff.take(&mut burst, &mut stages) else { break };
+            self.pipeline.counters.handed_in.add(burst.len() as u64);
             handled += if stages.is_empty() {
                 self.process(port, &mut burst, true)
             } else {
@@ -262,6 +272,7 @@ impl<Q: PortQueue> Worker<Q> {
     /// Whether one of them may be what silent flows are to be told of.
     fn take_each_message(&mut self) -> bool {
         let mut changed = false;
+        self.told = false;
         if let Some(retired) = self.retired.take() {
             self.retire(retired);
         }
@@ -270,16 +281,17 @@ impl<Q: PortQueue> Worker<Q> {
             if self.retired.is_some() {
                 break;
             }
-            match self.inbox.pop() {
-                Err(_) => break,
-                Ok(ToWorker::Forwarding(forwarding)) => {
+            let Ok(message) = self.inbox.pop() else { break };
+            self.told = true;
+            match message {
+                ToWorker::Forwarding(forwarding) => {
                     changed = true;
                     self.pipeline.conditions.install(&forwarding, self.pipeline.now);
                     self.pipeline.counters.configuration.set(forwarding.configuration);
                     let before = std::mem::replace(&mut self.forwarding, forwarding);
                     self.retire(before);
                 }
-                Ok(ToWorker::Condition { target, generation, condition, sequence }) => {
+                ToWorker::Condition { target, generation, condition, sequence } => {
                     changed = true;
                     let Pipeline { conditions, now, .. } = &mut self.pipeline;
                     conditions.set(&self.forwarding, target, generation, condition, *now);
@@ -292,14 +304,14 @@ impl<Q: PortQueue> Worker<Q> {
                         self.pipeline.counters.events_lost.add(1);
                     }
                 }
-                Ok(ToWorker::Neighbour { interface, address, mac }) => {
+                ToWorker::Neighbour { interface, address, mac } => {
                     self.pipeline.learn(&self.forwarding, NextHop::new(interface, address), mac);
                     self.flush();
                 }
-                Ok(ToWorker::ScanFlows(filter)) => {
+                ToWorker::ScanFlows(filter) => {
                     self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
                 }
-                Ok(ToWorker::AdvanceClock(ms)) => {
+                ToWorker::AdvanceClock(ms) => {
                     self.clock_ahead = self.clock_ahead.wrapping_add(ms);
                     self.pipeline.now = self.pipeline.now.plus(ms);
                 }
@@ -330,11 +342,20 @@ impl<Q: PortQueue> Worker<Q> {
             let rate = (capacity >> AGE_SWEEP_MS_LOG2).max(1);
             self.age_due = self.age_due.saturating_add(elapsed.saturating_mul(rate)).min(capacity);
             self.aged_at = now;
+            self.count_states();
         }
         let steps = self.age_due.min(AGE_STEPS_A_ROUND);
         if steps > 0 {
             self.age_due -= steps;
             self.pipeline.flows.age(steps, now, &self.forwarding, &self.pipeline.counters);
+        }
+    }
+
+    /// Shows how many entries of the flow table are in which state.
+    fn count_states(&self) {
+        let Pipeline { flows, counters, .. } = &self.pipeline;
+        for (shown, state) in counters.flow_states.iter().zip(STATES) {
+            shown.set(u64::from(flows.table.count(state)));
         }
     }
 

@@ -281,7 +281,7 @@ impl Inner {
             let one = |of: &dyn Fn(&WorkerCounters) -> &Counter| of(&link.counters).get();
             let mut counters = packets(one);
             // F-13: the longest that a worker took over what one round brought.
-            let longest = self.workers.clock().duration_of(link.counters.longest_round_cycles.get());
+            let longest = self.workers.clock().duration_of(link.counters.longest_rounds.ever().cycles);
             let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
             counters.insert("LongestRoundNanoseconds".to_owned(), longest);
             sets.push(CounterSet {

@@ -1,0 +1,190 @@
+//! How a worker spends its time, in figures to tune by: how full its bursts are and how long its rounds take.
+//!
+//! Written once a burst or once a round, never for a packet, so that they can always be on; read by the
+//! control core whenever somebody asks. Nothing is reset by reading: a reader takes two readings and
+//! goes by the difference, and of the longest rounds by the seconds that it asks for.
+
+use super::counters::Counter;
+use crate::flow::FlowState;
+use crate::id::Millis;
+use crate::io::BURST;
+
+/// Classes of bursts by size: 1, 2–3, 4–7, 8–15, 16–31, and full.
+pub const BURST_CLASSES: usize = BURST.ilog2() as usize + 1;
+
+/// The least packets in a burst of each class.
+pub const BURST_CLASS_FROM: [u32; BURST_CLASSES] = [1, 2, 4, 8, 16, 32];
+
+/// Bursts that ports gave, by how many packets were in them. An empty one is none.
+#[derive(Debug, Default)]
+pub struct BurstSizes([Counter; BURST_CLASSES]);
+
+impl BurstSizes {
+    /// Counts a burst of so many packets.
+    #[inline]
+    pub fn count(&self, packets: usize) {
+        let class = packets.checked_ilog2().and_then(|log2| self.0.get(log2 as usize));
+        if let Some(class) = class {
+            class.add(1);
+        }
+    }
+
+    /// How many there were of each class, smallest first.
+    pub fn by_class(&self) -> [u64; BURST_CLASSES] {
+        std::array::from_fn(|class| self.0[class].get())
+    }
+
+    /// How many there were.
+    pub fn all(&self) -> u64 {
+        self.by_class().iter().sum()
+    }
+
+    /// How many were as large as a burst can be: more may have waited.
+    pub fn full(&self) -> u64 {
+        self.0[BURST_CLASSES - 1].get()
+    }
+}
+
+/// The states in which an entry of the flow table is in use.
+pub const STATES: [FlowState; 6] = [
+    FlowState::HalfOpen,
+    FlowState::Established,
+    FlowState::Other,
+    FlowState::Closed,
+    FlowState::Expired,
+    FlowState::Owing,
+];
+
+/// A time slot of the longest rounds is 2¹⁰ milliseconds: a second, found without a division.
+const SLOT_MS_LOG2: u32 = 10;
+
+/// Slots kept: a bit more than a minute.
+const SLOTS: usize = 64;
+
+/// The longest round of the last minute, second by second, and ever.
+#[derive(Debug)]
+pub struct LongestRounds {
+    ever: Longest,
+    slots: [Slot; SLOTS],
+}
+
+#[derive(Debug, Default)]
+struct Longest {
+    /// How long it took, in cycles.
+    cycles: Counter,
+    /// When it ended, on the workers' clock in cycles.
+    ended: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// One more than the number of the second whose longest round this is; 0: none's yet.
+    stamp: Counter,
+    longest: Longest,
+}
+
+/// A round that was the longest of some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Round {
+    /// How long it took, in cycles; 0: there was none.
+    pub cycles: u64,
+    /// When it ended, on the workers' clock in cycles.
+    pub ended: u64,
+}
+
+impl Default for LongestRounds {
+    fn default() -> LongestRounds {
+        LongestRounds { ever: Longest::default(), slots: std::array::from_fn(|_| Slot::default()) }
+    }
+}
+
+impl LongestRounds {
+    /// Notes a round that took so many cycles until `ended`. Only the owning worker calls this.
+    #[inline]
+    pub fn note(&self, now: Millis, cycles: u64, ended: u64) {
+        let second = now.0 >> SLOT_MS_LOG2;
+        let stamp = u64::from(second) + 1;
+        let Some(slot) = self.slots.get(second as usize % SLOTS) else { return };
+        if slot.stamp.get() != stamp {
+            slot.longest.set(cycles, ended);
+            slot.stamp.set(stamp);
+        } else if cycles > slot.longest.cycles.get() {
+            slot.longest.set(cycles, ended);
+        }
+        if cycles > self.ever.cycles.get() {
+            self.ever.set(cycles, ended);
+        }
+    }
+
+    /// The longest round since the start.
+    pub fn ever(&self) -> Round {
+        self.ever.get()
+    }
+
+    /// The longest of the last so many milliseconds, to a second; at most of the last minute.
+    pub fn within(&self, now: Millis, ms: u32) -> Round {
+        let second = u64::from(now.0 >> SLOT_MS_LOG2) + 1;
+        let seconds = u64::from(ms >> SLOT_MS_LOG2).min(SLOTS as u64 - 1);
+        let recent = |slot: &&Slot| (second.saturating_sub(seconds)..=second).contains(&slot.stamp.get());
+        self.slots.iter().filter(recent).map(|slot| slot.longest.get()).max().unwrap_or_default()
+    }
+}
+
+impl Longest {
+    #[inline]
+    fn set(&self, cycles: u64, ended: u64) {
+        self.cycles.set(cycles);
+        self.ended.set(ended);
+    }
+
+    fn get(&self) -> Round {
+        Round { cycles: self.cycles.get(), ended: self.ended.get() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_counted_by_the_class_of_their_size() {
+        let sizes = BurstSizes::default();
+        (0..=BURST).for_each(|packets| sizes.count(packets));
+        assert_eq!(sizes.by_class(), [1, 2, 4, 8, 16, 1]);
+        assert_eq!((sizes.all(), sizes.full()), (32, 1));
+        for (class, from) in BURST_CLASS_FROM.into_iter().enumerate() {
+            let sizes = BurstSizes::default();
+            sizes.count(from as usize);
+            sizes.count(from as usize - 1);
+            assert_eq!(sizes.by_class()[class], 1, "{from}");
+        }
+    }
+
+    #[test]
+    fn the_longest_round_is_that_of_the_seconds_asked_for() {
+        let longest = LongestRounds::default();
+        assert_eq!(longest.within(Millis(0), 60_000), Round::default());
+        let round = |cycles, ended| Round { cycles, ended };
+        longest.note(Millis(1_000), 700, 1);
+        longest.note(Millis(5_200), 300, 2);
+        longest.note(Millis(5_300), 500, 3);
+        longest.note(Millis(5_400), 400, 4);
+        let now = Millis(6_000);
+        assert_eq!(longest.within(now, 2_048), round(500, 3));
+        assert_eq!(longest.within(now, 60_000), round(700, 1));
+        // A minute later the slots are other seconds'.
+        let later = Millis(5_300 + (SLOTS as u32) * 1024);
+        assert_eq!(longest.within(later, 10_000), Round::default());
+        longest.note(later, 20, 5);
+        assert_eq!(longest.within(later, u32::MAX), round(20, 5));
+        assert_eq!(longest.ever(), round(700, 1));
+    }
+
+    #[test]
+    fn the_clocks_wrap_hides_no_round_for_longer_than_a_second() {
+        let longest = LongestRounds::default();
+        longest.note(Millis(u32::MAX), 9, 1);
+        longest.note(Millis(3), 8, 2);
+        assert_eq!(longest.within(Millis(5), 10_000).cycles, 8);
+    }
+}
