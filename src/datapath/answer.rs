@@ -4,7 +4,7 @@ use super::arrival::{Arrival, Unread};
 use super::counters::DropReason;
 use super::forwarding::Forwarding;
 use crate::flow::{Cookie, CookieLayout, DecodedCookie, Direction, FlowKey};
-use crate::id::{EndpointId, WorkerId};
+use crate::id::EndpointId;
 use crate::io::PacketBuf;
 use crate::wire::ethernet::{Link, ethertype};
 use crate::wire::geneve::outer::{self, OuterError};
@@ -30,14 +30,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The worker whose flow it is.
-    #[inline]
-    pub fn owner(&self) -> WorkerId {
-        match self.cookie {
-            DecodedCookie::Flow { worker, .. } | DecodedCookie::Stateless { worker, .. } => worker,
-        }
-    }
-
     /// Whether it names this endpoint. The inner tuple does not tell, as two endpoints may have the same
     /// addresses (O-4).
     #[inline]

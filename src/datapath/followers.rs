@@ -96,7 +96,8 @@ impl<B: PacketBuf> Pipeline<B> {
         arrival.hash = self.flows.table.hash(&arrival.key);
         let owner = self.owner(arrival.hash);
         if owner == self.worker {
-            self.arrival(forwarding, packet, &arrival);
+            let found = self.flows.table.find(arrival.hash, &arrival.key);
+            self.arrival(forwarding, packet, &arrival, found);
         } else {
             self.handoff.give_at(Stage::Resolved(first), owner, arrival.port, packet, &self.counters);
         }
@@ -134,7 +135,8 @@ impl<B: PacketBuf> Pipeline<B> {
         arrival.hash = self.flows.table.hash(&arrival.key);
         let owner = self.owner(arrival.hash);
         if owner == self.worker {
-            self.arrival(forwarding, packet, &arrival);
+            let found = self.flows.table.find(arrival.hash, &arrival.key);
+            self.arrival(forwarding, packet, &arrival, found);
         } else {
             self.handoff.give_at(Stage::Unquoted, owner, arrival.port, packet, &self.counters);
         }

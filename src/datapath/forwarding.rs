@@ -258,10 +258,10 @@ pub enum Condition {
     Initial,
     /// Registered and healthy.
     Healthy,
-    /// Registered and unhealthy.
-    Unhealthy,
     /// Deregistered, its delay running: flows go on, no new ones (T-3).
     Draining,
+    /// Registered and unhealthy.
+    Unhealthy,
     /// Deregistered, its delay over (T-4).
     Removed,
 }
@@ -304,6 +304,12 @@ impl Conditions {
     #[inline]
     pub fn of(&self, target: TargetId) -> Condition {
         self.by_target.get(target.index()).copied().unwrap_or(Condition::Removed)
+    }
+
+    /// Whether the target's flows go on as they are: it is neither unhealthy nor removed.
+    #[inline]
+    pub fn is_in(&self, target: TargetId) -> bool {
+        matches!(self.of(target), Condition::Healthy | Condition::Initial | Condition::Draining)
     }
 
     /// For how many milliseconds an unhealthy target has been so.

@@ -13,6 +13,7 @@
 
 use crate::flow::{HashSeed, LinkId};
 use crate::id::PortId;
+use crate::wire::ethernet::HEADER_LEN;
 
 /// Longest header kept: Ethernet and two VLAN tags.
 pub const MAX_HEADER: usize = 22;
@@ -38,9 +39,43 @@ struct Slot {
     flows: u32,
 }
 
+/// A header without tags and its port in two words, so that two are compared at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plain([u64; 2]);
+
+impl Plain {
+    /// No header: no port has such a number.
+    const NONE: Plain = Plain([u64::MAX; 2]);
+
+    #[inline(always)]
+    fn new(port: PortId, header: &[u8; HEADER_LEN]) -> Plain {
+        let [front, back] = [header.first_chunk(), header.last_chunk()]
+            .map(|word| word.map_or(0, |word: &[u8; 8]| u64::from_le_bytes(*word)));
+        // The last six bytes: the two before them are in the first word.
+        Plain([front, back >> 16 | u64::from(port.0) << 48])
+    }
+
+    #[inline(always)]
+    fn parts(self) -> (PortId, [u8; HEADER_LEN]) {
+        let Plain([front, back]) = self;
+        let mut header = [0; HEADER_LEN];
+        let last = back << 16 | front >> 48;
+        if let Some(place) = header.last_chunk_mut() {
+            *place = last.to_le_bytes();
+        }
+        if let Some(place) = header.first_chunk_mut() {
+            *place = front.to_le_bytes();
+        }
+        let port = PortId((back >> 48) as u16);
+        (port, header)
+    }
+}
+
 /// The table of headers of one worker.
 pub struct LinkTable {
     slots: Box<[Slot]>,
+    /// The slots' headers once more, where they have no tags and are in use.
+    plain: Box<[Plain; 1 << 16]>,
     heads: Box<[u16]>,
     seed: HashSeed,
     /// Oldest and newest slot that no flow holds.
@@ -54,6 +89,7 @@ impl LinkTable {
         let count = usize::from(capacity.max(1)) + 1;
         let mut table = LinkTable {
             slots: vec![Slot::default(); count].into(),
+            plain: vec![Plain::NONE; 1 << 16].try_into().unwrap_or_else(|_| Box::new([Plain::NONE; 1 << 16])),
             heads: vec![NIL; count.next_power_of_two()].into(),
             seed,
             idle_first: NIL,
@@ -79,6 +115,18 @@ impl LinkTable {
     pub fn get(&self, id: LinkId) -> Option<(PortId, &[u8])> {
         let slot = self.slots.get(usize::from(id.0)).filter(|slot| slot.in_use)?;
         Some((slot.port, slot.header.get(..usize::from(slot.len))?))
+    }
+
+    /// Whether `id` is this very header, without tags, on this port.
+    #[inline(always)]
+    pub fn is_plain(&self, id: LinkId, port: PortId, header: &[u8; HEADER_LEN]) -> bool {
+        self.plain[usize::from(id.0)] == Plain::new(port, header)
+    }
+
+    /// As [`get`](LinkTable::get), if the header is one without tags.
+    #[inline(always)]
+    pub fn plain(&self, id: LinkId) -> Option<(PortId, [u8; HEADER_LEN])> {
+        Some(self.plain[usize::from(id.0)]).filter(|kept| *kept != Plain::NONE).map(Plain::parts)
     }
 
     /// The generation of the slot: changes each time the slot is given to another header.
@@ -118,6 +166,9 @@ impl LinkTable {
         slot.in_use = true;
         slot.next = first;
         *self.heads.get_mut(bucket)? = fresh;
+        if let (Ok(header), Some(plain)) = (header.try_into(), self.plain.get_mut(usize::from(fresh))) {
+            *plain = Plain::new(port, header);
+        }
         // No flow holds it yet: it is the youngest of the idle ones.
         self.idle_remove(fresh);
         self.idle_push(fresh);
@@ -184,6 +235,9 @@ impl LinkTable {
         }
         if let Some(slot) = self.slot_mut(id) {
             slot.in_use = false;
+        }
+        if let Some(plain) = self.plain.get_mut(usize::from(id)) {
+            *plain = Plain::NONE;
         }
     }
 

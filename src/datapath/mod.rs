@@ -11,6 +11,7 @@ pub mod answer;
 pub mod arrival;
 pub mod counters;
 pub mod decide;
+pub mod fast_path;
 pub mod flows;
 mod followers;
 pub mod forwarding;

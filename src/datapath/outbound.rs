@@ -69,21 +69,11 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// Counts a packet that has left.
+    /// Counts a packet that has left; [`count_sent`] has the two kinds that nearly all are of.
+    #[cold]
     fn count(self, counters: &WorkerCounters) {
         match self {
-            Fate::Forwarded { target, bytes } => {
-                counters.ended(Outcome::Forwarded);
-                let target = counters.target(target);
-                target.packets_out.add(1);
-                target.bytes_out.add(u64::from(bytes));
-            }
-            Fate::Delivered { target, bytes } => {
-                counters.ended(Outcome::Delivered);
-                let target = counters.target(target);
-                target.packets_back.add(1);
-                target.bytes_back.add(u64::from(bytes));
-            }
+            Fate::Forwarded { .. } | Fate::Delivered { .. } => {}
             Fate::Piece => counters.fragments_sent.add(1),
             Fate::Crossed => counters.ended(Outcome::Crossed),
             Fate::Error(answer) => {
@@ -123,13 +113,50 @@ impl Fate {
     }
 }
 
+/// Counts packets that have left. The two outcomes that nearly all have are added up first.
+#[inline]
+fn count_sent(fates: &[Fate], counters: &WorkerCounters) {
+    let (mut forwarded, mut delivered) = (0, 0);
+    for fate in fates {
+        match *fate {
+            Fate::Forwarded { target, bytes } => {
+                forwarded += 1;
+                let target = counters.target(target);
+                target.packets_out.add(1);
+                target.bytes_out.add(u64::from(bytes));
+            }
+            Fate::Delivered { target, bytes } => {
+                delivered += 1;
+                let target = counters.target(target);
+                target.packets_back.add(1);
+                target.bytes_back.add(u64::from(bytes));
+            }
+            other => other.count(counters),
+        }
+    }
+    counters.outcomes[Outcome::Forwarded.index()].add(forwarded);
+    counters.outcomes[Outcome::Delivered.index()].add(delivered);
+}
+
 /// Packets waiting for the end of the burst, for one port.
 struct TransmitQueue<B> {
     packets: Burst<B>,
-    fates: ArrayVec<Fate, BURST>,
+    /// By the packets' places.
+    fates: [Fate; BURST],
     /// The port did not take all that it was last given: it gets no more of this burst, so that what it
     /// takes of a burst is the front of it.
     full: bool,
+}
+
+impl<B> TransmitQueue<B> {
+    /// Gives the packet back if there is no room.
+    #[inline]
+    fn push(&mut self, packet: B, fate: Fate) -> Result<(), B> {
+        let Some(place) = self.fates.get_mut(self.packets.len()) else { return Err(packet) };
+        *place = fate;
+        self.packets.push(packet);
+        Ok(())
+    }
 }
 
 /// Packets waiting for the end of the burst, by port.
@@ -142,8 +169,34 @@ pub struct Outbound<B> {
 impl<B: PacketBuf> Outbound<B> {
     /// Queues for so many ports.
     pub fn new(ports: usize) -> Outbound<B> {
-        let queue = |_| TransmitQueue { packets: Burst::new(), fates: ArrayVec::new(), full: false };
+        let queue = |_| TransmitQueue { packets: Burst::new(), fates: [Fate::Piece; BURST], full: false };
         Outbound { queues: (0..ports).map(queue).collect(), spilled: VecDeque::with_capacity(SPILL) }
+    }
+
+    /// Where the fates of the packets that a port will be given next are noted, in order, as far as there is
+    /// room.
+    #[inline]
+    pub fn free_fates(&mut self, port: PortId) -> &mut [Fate] {
+        let Some(queue) = self.queues.get_mut(port.index()) else { return &mut [] };
+        queue.fates.get_mut(queue.packets.len()..).unwrap_or_default()
+    }
+
+    /// Takes the first `count` packets of a burst, whose fates were noted.
+    #[inline]
+    pub fn take_noted(&mut self, port: PortId, burst: &mut Burst<B>, count: usize) {
+        let Some(queue) = self.queues.get_mut(port.index()) else { return };
+        if queue.packets.is_empty() && count == burst.len() {
+            std::mem::swap(&mut queue.packets, burst);
+        } else {
+            queue.packets.extend(burst.drain(..count));
+        }
+    }
+
+    /// The same of one packet.
+    pub fn take_noted_one(&mut self, port: PortId, packet: B) {
+        if let Some(queue) = self.queues.get_mut(port.index()) {
+            queue.packets.push(packet);
+        }
     }
 
     /// Takes a packet for a port. A burst makes at most a burst of packets for a port, and where it makes
@@ -154,11 +207,9 @@ impl<B: PacketBuf> Outbound<B> {
         let Some(queue) = self.queues.get_mut(port.index()) else {
             return fate.count_unsent(DropReason::PortUnused, counters);
         };
-        if queue.packets.is_full() {
-            return self.spill(port, packet, fate, counters);
+        if let Err(packet) = queue.push(packet, fate) {
+            self.spill(port, packet, fate, counters);
         }
-        queue.packets.push(packet);
-        queue.fates.push(fate);
     }
 
     #[cold]
@@ -183,14 +234,14 @@ impl<B: PacketBuf> Outbound<B> {
             if queue.packets.is_empty() {
                 continue;
             }
+            let count = queue.packets.len();
             let sent = port.transmit(&mut queue.packets);
-            queue.full = sent < queue.fates.len();
-            for (place, fate) in queue.fates.drain(..).enumerate() {
-                if place < sent {
-                    fate.count(counters);
-                } else {
-                    fate.count_unsent(DropReason::TransmitFull, counters);
-                }
+            queue.full = sent < count;
+            let fates = queue.fates.get(..count).unwrap_or_default();
+            let (left, stayed) = fates.split_at_checked(sent).unwrap_or((fates, &[]));
+            count_sent(left, counters);
+            for fate in stayed {
+                fate.count_unsent(DropReason::TransmitFull, counters);
             }
             queue.packets.clear();
         }
@@ -203,13 +254,11 @@ impl<B: PacketBuf> Outbound<B> {
             while let Some((port, packet, fate)) = self.spilled.pop_front() {
                 match self.queues.get_mut(port.index()) {
                     Some(queue) if queue.full => fate.count_unsent(DropReason::TransmitFull, counters),
-                    Some(queue) if queue.packets.is_full() => {
-                        self.spilled.push_front((port, packet, fate));
-                        break;
-                    }
                     Some(queue) => {
-                        queue.packets.push(packet);
-                        queue.fates.push(fate);
+                        if let Err(packet) = queue.push(packet, fate) {
+                            self.spilled.push_front((port, packet, fate));
+                            break;
+                        }
                     }
                     None => fate.count_unsent(DropReason::PortUnused, counters),
                 }

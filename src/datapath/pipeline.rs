@@ -38,6 +38,7 @@ use super::arrival::{Arrival, Unread, read_arrival};
 use super::counters::{DropReason, WorkerCounters};
 use super::decide::later_fragment::decide_later_fragment;
 use super::decide::{Debts, Verdict, decide};
+use super::fast_path::{Course, Lane, Lanes, Wire, guess_entries};
 use super::flows::{Flows, NoRoom};
 use super::followers::needs_first;
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
@@ -52,11 +53,12 @@ use super::returned::{Onward, Way};
 use super::sizes::{clamp_mss, fits};
 use super::sweep::Sweep;
 use super::waiting::Waiting;
-use crate::flow::{Cookie, DecodedCookie, EntryId, HashSeed};
+use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, HashSeed};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf};
 use crate::wire::ethernet;
 use crate::wire::geneve::outer;
+use crate::wire::geneve::plain::Plain as PlainAnswer;
 use crate::wire::packet::Fragment;
 use crate::wire::tcp::TcpFlags;
 use crate::wire::ttl;
@@ -95,6 +97,11 @@ pub struct Pipeline<B> {
     pub events: Producer<FromWorker>,
     /// Keys the choice of targets; the same on every node of a site (F-4).
     pub choice_seed: HashSeed,
+    /// Where a burst's packets are noted; kept, so that nothing has to be cleared. There but while it is in use.
+    pub lanes: Option<Lanes>,
+    /// Whether the common packets take the fast path. They do; the tests, which hold it against the general way,
+    /// turn it off.
+    pub fast_path: bool,
     /// The time, read once a round.
     pub now: Millis,
     /// The same in cycles, for events.
@@ -123,42 +130,134 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// A burst from one end of a wire, or from a port of routed endpoints.
     fn arrivals(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
-        for packet in burst.iter() {
-            packet.prefetch();
+        let Some(mut kept) = self.lanes.take() else { return };
+        let lanes = kept.get_mut(..burst.len()).unwrap_or_default();
+        let wire = Wire::of(forwarding, port).filter(|_| self.fast_path);
+        // Stage by stage: what the next one needs of memory is on its way while this one is at work.
+        burst.iter().for_each(PacketBuf::prefetch);
+        let unread = match &wire {
+            Some(wire) => wire.read_burst(&self.flows.table, burst, lanes),
+            None => {
+                lanes.iter_mut().for_each(Lane::forget);
+                true
+            }
+        };
+        let mut careful = ArrayVec::new();
+        if unread {
+            self.read_carefully(forwarding, port, burst, lanes, &mut careful);
         }
-        // Beside each other, so that an arrival stays where it was read into.
-        let (mut packets, mut arrivals) = (Burst::new(), ArrayVec::<Arrival, BURST>::new());
-        let mut followers = Burst::new();
-        for packet in burst.drain(..) {
-            match read_arrival(forwarding, port, &packet) {
-                Ok(arrival) if !arrival.stands_alone() => followers.push(packet),
-                Ok(mut arrival) => {
-                    arrival.hash = self.flows.table.hash(&arrival.key);
-                    let owner = self.owner(arrival.hash);
-                    if owner == self.worker || steered {
-                        self.flows.table.prefetch_index(arrival.hash);
-                        packets.push(packet);
-                        arrivals.push(arrival);
-                    } else {
-                        self.handoff.give(owner, port, packet, &self.counters);
-                    }
-                }
-                Err(unread) => self.unread(forwarding, port, packet, unread),
+        if self.workers > 1 && !steered {
+            self.tell_others_apart(lanes);
+        }
+        guess_entries(&self.flows.table, lanes);
+        self.counters.lookups_by_hash.add(burst.len() as u64);
+        let ready = match &wire {
+            Some(wire) => self.express(forwarding, wire, burst, lanes),
+            None => 0,
+        };
+        self.outbound.take_noted(forwarding.underlay.port, burst, ready);
+        let (mut careful, mut followers) = (careful.iter(), Burst::new());
+        // What is left when one needed more than the fast path, in order.
+        for (packet, lane) in burst.drain(..).zip(lanes.iter().skip(ready)) {
+            match (lane.course, &wire) {
+                (Course::Plain, Some(wire)) => self.plain(forwarding, wire, port, packet, lane),
+                (Course::Follower, _) => followers.push(packet),
+                _ => self.not_plain(forwarding, port, packet, lane, &mut careful),
             }
         }
-        for arrival in &arrivals {
-            self.flows.table.prefetch_entry(arrival.hash);
-        }
-        for (packet, arrival) in packets.into_iter().zip(&arrivals) {
-            self.arrival(forwarding, packet, arrival);
-        }
+        self.lanes = Some(kept);
         let stage = steered.then_some(Stage::Owner);
         for packet in followers {
             self.follow(forwarding, port, packet, stage); // M-4, M-5
         }
     }
 
-    /// A frame that is no packet of a flow.
+    /// One packet that was read plainly, after one that needed more than the fast path.
+    fn plain(&mut self, forwarding: &Forwarding, wire: &Wire<'_>, port: PortId, packet: B, lane: &Lane) {
+        let mut packet = [packet];
+        let ready = lane.guess.is_some()
+            && self.express(forwarding, wire, &mut packet, std::slice::from_ref(lane)) == 1;
+        let [packet] = packet;
+        if ready {
+            return self.outbound.take_noted_one(forwarding.underlay.port, packet);
+        }
+        let found = self.flows.table.confirm(lane.guess, &lane.key);
+        let arrival = wire.arrival(lane);
+        if found.is_none() && arrival.packet.is_link_scope() {
+            // No flow is of such addresses, so that this needs to be asked of strangers alone.
+            return self.unread_again(forwarding, port, packet);
+        }
+        self.arrival(forwarding, packet, &arrival, found);
+    }
+
+    /// One packet that was not: another worker's, one that was read with care, or none of a flow.
+    #[inline(never)]
+    fn not_plain(
+        &mut self,
+        forwarding: &Forwarding,
+        port: PortId,
+        packet: B,
+        lane: &Lane,
+        careful: &mut std::slice::Iter<'_, Arrival>,
+    ) {
+        // In the order in which they were read.
+        let arrival = if lane.was_careful() { careful.next() } else { None };
+        match (lane.course, arrival) {
+            (Course::Others, _) => {
+                self.handoff.give(self.owner(lane.probe.hash()), port, packet, &self.counters);
+            }
+            (Course::Careful, Some(arrival)) => {
+                let found = self.flows.table.confirm(lane.guess, &lane.key);
+                let arrival = Arrival { hash: lane.probe.hash(), ..*arrival };
+                self.arrival(forwarding, packet, &arrival, found);
+            }
+            _ => self.unread_again(forwarding, port, packet),
+        }
+    }
+
+    /// A frame that was seen to be no packet of a flow.
+    #[cold]
+    fn unread_again(&mut self, forwarding: &Forwarding, port: PortId, packet: B) {
+        if let Err(unread) = read_arrival(forwarding, port, &packet) {
+            self.unread(forwarding, port, packet, unread);
+        }
+    }
+
+    /// Reads what could not be read plainly. Of a packet that stands alone its lane has the flow, so that it is
+    /// looked up with the others, and `careful` the rest.
+    #[inline(never)]
+    fn read_carefully(
+        &self,
+        forwarding: &Forwarding,
+        port: PortId,
+        burst: &[B],
+        lanes: &mut [Lane],
+        careful: &mut ArrayVec<Arrival, BURST>,
+    ) {
+        for (packet, lane) in burst.iter().zip(lanes).filter(|(_, lane)| !lane.is_plain()) {
+            match read_arrival(forwarding, port, packet) {
+                Ok(arrival) if !arrival.stands_alone() => lane.course = Course::Follower,
+                Ok(arrival) => {
+                    lane.read_with_care(&self.flows.table, &arrival);
+                    careful.push(arrival);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Marks the packets of flows that other workers own.
+    #[inline(never)]
+    fn tell_others_apart(&self, lanes: &mut [Lane]) {
+        for lane in lanes {
+            let of_flow = matches!(lane.course, Course::Plain | Course::Careful);
+            if of_flow && self.owner(lane.probe.hash()) != self.worker {
+                lane.course = Course::Others;
+            }
+        }
+    }
+
+    /// What becomes of a frame that is no packet of a flow.
     pub(super) fn unread(&mut self, forwarding: &Forwarding, port: PortId, packet: B, unread: Unread) {
         match unread {
             Unread::Cross(peer) => self.outbound.send(peer, packet, Fate::Crossed, &self.counters),
@@ -168,12 +267,17 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// One packet of a client or a server: look up, decide, carry out.
-    pub(super) fn arrival(&mut self, forwarding: &Forwarding, mut packet: B, arrival: &Arrival) {
+    /// One packet of a client or a server whose flow was looked up: decide, carry out.
+    pub(super) fn arrival(
+        &mut self,
+        forwarding: &Forwarding,
+        mut packet: B,
+        arrival: &Arrival,
+        found: Option<EntryId>,
+    ) {
         let Some(gateway) = forwarding.gateway(arrival.gateway) else {
             return self.counters.dropped(DropReason::NoLoadBalancer);
         };
-        let found = self.flows.table.find(arrival.hash, &arrival.key);
         let facts = arrival.facts();
         let flow = found.map(|id| self.flows.facts(id, forwarding, &self.conditions, self.now));
         let around = self.surroundings(arrival.gateway, gateway, 1);
@@ -402,34 +506,58 @@ impl<B: PacketBuf> Pipeline<B> {
             packet.prefetch();
         }
         let layout = *self.flows.table.cookies();
-        let mut work: ArrayVec<(B, Answer), BURST> = ArrayVec::new();
+        let (mut packets, mut answers) = (Burst::new(), ArrayVec::<PlainAnswer, BURST>::new());
         for packet in burst.drain(..) {
-            match read_answer(forwarding, &layout, &packet) {
-                Ok(answer) => {
-                    let owner = answer.owner();
-                    if owner.0 >= self.workers {
-                        self.counters.dropped(DropReason::CookieStale);
-                    } else if owner == self.worker || steered {
-                        self.flows.table.prefetch_cookie(answer.raw_cookie);
-                        work.push((packet, answer));
-                    } else {
-                        self.handoff.give(owner, port, packet, &self.counters);
+            let plain = match PlainAnswer::read(packet.bytes(), forwarding.underlay.address) {
+                Some(plain) if self.fast_path && packet.is_contiguous() => plain,
+                _ => match read_answer(forwarding, &layout, &packet) {
+                    Ok(answer) => PlainAnswer::careful(answer.raw_cookie.0),
+                    Err(unread) => {
+                        self.unread(forwarding, port, packet, unread);
+                        continue;
                     }
-                }
-                Err(unread) => self.unread(forwarding, port, packet, unread),
+                },
+            };
+            let cookie = Cookie(plain.cookie);
+            let owner = layout.owner(cookie);
+            if owner.0 >= self.workers {
+                self.counters.dropped(DropReason::CookieStale);
+            } else if owner == self.worker || steered {
+                self.flows.table.prefetch_cookie(cookie);
+                packets.push(packet);
+                answers.push(plain);
+            } else {
+                self.handoff.give(owner, port, packet, &self.counters);
             }
         }
-        for (packet, answer) in work {
-            let checked = match answer.cookie {
-                DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, &answer),
-                DecodedCookie::Stateless { direction, link, check, .. } => {
-                    self.check_stateless(forwarding, &packet, &answer, (direction, link, check))
-                }
+        for (packet, answer) in packets.into_iter().zip(&answers) {
+            let left = if answer.is_careful() {
+                Some(packet)
+            } else {
+                self.express_back(forwarding, packet, answer)
             };
-            match checked {
-                Ok(way) => self.deliver(forwarding, packet, &answer, &way),
-                Err(reason) => self.counters.dropped(reason),
+            if let Some(packet) = left {
+                self.answer(forwarding, port, &layout, packet);
             }
+        }
+    }
+
+    /// One packet of an appliance, with every care.
+    fn answer(&mut self, forwarding: &Forwarding, port: PortId, layout: &CookieLayout, packet: B) {
+        let answer = match read_answer(forwarding, layout, &packet) {
+            Ok(answer) => answer,
+            // It was read before, so this does not happen.
+            Err(unread) => return self.unread(forwarding, port, packet, unread),
+        };
+        let checked = match answer.cookie {
+            DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, &answer),
+            DecodedCookie::Stateless { direction, link, check, .. } => {
+                self.check_stateless(forwarding, &packet, &answer, (direction, link, check))
+            }
+        };
+        match checked {
+            Ok(way) => self.deliver(forwarding, packet, &answer, &way),
+            Err(reason) => self.counters.dropped(reason),
         }
     }
 

@@ -30,7 +30,7 @@ const MAX_PIECES: usize = BURST + 1;
 
 /// Bytes of an inner packet that fit the target side (M-1).
 #[inline]
-fn room(mtu: u16) -> u16 {
+pub fn room(mtu: u16) -> u16 {
     #[expect(clippy::cast_possible_truncation, reason = "68")]
     const AROUND: u16 = OVERHEAD as u16;
     mtu.saturating_sub(AROUND)

@@ -13,6 +13,7 @@ use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
+use super::fast_path::Lane;
 use super::flows::Flows;
 use super::forwarding::{Conditions, Forwarding};
 use super::fragments::Fragments;
@@ -29,6 +30,7 @@ use super::sweep::Sweep;
 use super::waiting::Waiting;
 use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table};
 use crate::id::{Millis, PortId, WorkerId};
+use crate::io::BURST;
 use crate::io::clock::Clock;
 use crate::io::{Burst, PortQueue};
 
@@ -135,6 +137,8 @@ impl<Q: PortQueue> Worker<Q> {
                 counters: parts.counters,
                 events: parts.events,
                 choice_seed: parts.choice_seed,
+                lanes: Some(Box::new([Lane::EMPTY; BURST])),
+                fast_path: true,
                 now: Millis(0),
                 now_cycles: 0,
             },
@@ -155,17 +159,8 @@ impl<Q: PortQueue> Worker<Q> {
         let mut empty_rounds = 0;
         let mut began = clock.cycles();
         while !stop.load(Ordering::Relaxed) {
-            let handled = self.round(clock.now(), began);
-            let counters = &self.pipeline.counters;
-            let ended = clock.cycles();
-            let took = ended.wrapping_sub(began);
-            counters.rounds.add(1);
-            if handled > 0 || self.told {
-                counters.longest_rounds.note(self.pipeline.now, took, ended);
-            }
+            let (handled, ended) = self.counted_round(clock, clock.now(), began);
             if handled > 0 {
-                counters.busy_rounds.add(1);
-                counters.busy_cycles.add(took);
                 empty_rounds = 0;
             } else if let (Idle::Sleep(pause), None, false) = (idle, &self.scan, self.pipeline.sweep.is_on())
             {
@@ -173,7 +168,7 @@ impl<Q: PortQueue> Worker<Q> {
                 if empty_rounds >= EMPTY_ROUNDS_BEFORE_SLEEP {
                     std::thread::sleep(pause);
                     began = clock.cycles();
-                    counters.slept_cycles.add(began.wrapping_sub(ended));
+                    self.pipeline.counters.slept_cycles.add(began.wrapping_sub(ended));
                     continue;
                 }
             }
@@ -181,6 +176,25 @@ impl<Q: PortQueue> Worker<Q> {
         }
         self.pipeline.give_up_waiting();
         self.pipeline.fragments.give_up(&self.pipeline.counters);
+    }
+
+    /// One round and what is counted of it; `began` is when the one before ended. Returns how many packets it
+    /// handled, and when it ended.
+    #[inline]
+    pub fn counted_round(&mut self, clock: &Clock, now: Millis, began: u64) -> (usize, u64) {
+        let handled = self.round(now, began);
+        let counters = &self.pipeline.counters;
+        let ended = clock.cycles();
+        let took = ended.wrapping_sub(began);
+        counters.rounds.add(1);
+        if handled > 0 || self.told {
+            counters.longest_rounds.note(self.pipeline.now, took, ended);
+        }
+        if handled > 0 {
+            counters.busy_rounds.add(1);
+            counters.busy_cycles.add(took);
+        }
+        (handled, ended)
     }
 
     /// One round; returns how many packets it handled.
@@ -228,6 +242,12 @@ impl<Q: PortQueue> Worker<Q> {
     /// The flow table's figures, for tests.
     pub fn flows(&self) -> &Flows {
         &self.pipeline.flows
+    }
+
+    /// Turns the fast path off, so that every packet goes the general way: for tests and benches that hold one
+    /// against the other.
+    pub fn without_fast_path(&mut self) {
+        self.pipeline.fast_path = false;
     }
 
     /// Packets that came in and are not settled yet, as they wait for a next hop or for the first fragment of

@@ -159,6 +159,21 @@ impl CookieLayout {
         }
     }
 
+    /// The worker that a cookie names.
+    #[inline]
+    #[must_use]
+    pub fn owner(&self, cookie: Cookie) -> WorkerId {
+        match self.decode(cookie) {
+            DecodedCookie::Flow { worker, .. } | DecodedCookie::Stateless { worker, .. } => worker,
+        }
+    }
+
+    /// A generation, which has its width, at its place in a cookie.
+    #[inline(always)]
+    pub(super) fn place(&self, generation: u16) -> u32 {
+        u32::from(generation) << self.entry_bits
+    }
+
     /// The generation after this one, within its width.
     #[inline]
     pub(super) fn next_generation(&self, generation: u16) -> u16 {

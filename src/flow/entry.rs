@@ -153,6 +153,13 @@ impl Entry {
         FlowState::from_byte(self.state)
     }
 
+    /// Whether it is in this state.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_in(&self, state: FlowState) -> bool {
+        self.state == state as u8
+    }
+
     /// How the flow has ended by `now`, whether or not the ageing hand has noticed.
     #[inline]
     #[must_use]

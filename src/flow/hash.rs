@@ -81,9 +81,15 @@ impl HashSeed {
 
     /// The hash of a flow, the same in both directions. Bits 0–31 pick the table's bucket, 32–47 are
     /// its tag, 48–63 are left to choose the worker: each use sees bits the others have not sorted by.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn flow(&self, key: &FlowKey) -> u64 {
+        let [low, _, high, _, rest] = *key.words();
+        if key.version() == 4 {
+            // Two words hold all that there is: one product.
+            let [k0, k1, ..] = self.lanes;
+            return self.mix(product((low << 32 | high).wrapping_add(k0), rest.wrapping_add(k1)));
+        }
         self.words(*key.words())
     }
 
@@ -115,13 +121,19 @@ impl HashSeed {
 
     #[inline(always)]
     fn words(&self, mut word: [u64; 5]) -> u64 {
-        let [k0, k1, k2, k3, k4, k5, k6, k7] = self.lanes;
+        let [k0, k1, k2, k3, k4, k5, ..] = self.lanes;
         // Out of the compiler's sight for a moment: else it finds two products to be a vector of two,
         // and takes longer to get them into vector registers and back than the hash does without.
         word[2] = black_box(word[2]);
         let sum = product(word[0].wrapping_add(k0), word[1].wrapping_add(k1))
             .wrapping_add(product(word[2].wrapping_add(k2), word[3].wrapping_add(k3)))
             .wrapping_add(product(word[4].wrapping_add(k4), k5));
+        self.mix(sum)
+    }
+
+    #[inline(always)]
+    fn mix(&self, sum: u128) -> u64 {
+        let [.., k6, k7] = self.lanes;
         fold(product(low(sum) ^ k6, high(sum) ^ k7))
     }
 }

@@ -56,7 +56,7 @@ const VERSION_SHIFT: u32 = 56;
 
 impl FlowKey {
     /// No packet's: its lower end is the higher. What an entry without a flow has.
-    pub(super) const NONE: FlowKey = FlowKey { words: [u64::MAX, u64::MAX, 0, 0, u64::MAX] };
+    pub const NONE: FlowKey = FlowKey { words: [u64::MAX, u64::MAX, 0, 0, u64::MAX] };
 
     /// The key of a packet's flow, and which way along it the packet goes.
     ///
@@ -85,6 +85,24 @@ impl FlowKey {
             | u64::from(version) << VERSION_SHIFT;
         let words = [low_half(low.0), high_half(low.0), low_half(high.0), high_half(high.0), rest];
         (FlowKey { words }, direction)
+    }
+
+    /// The same of an IPv4 packet; `ports` has the source's in its upper half.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_v4(endpoint: EndpointId, protocol: u8, src: u32, dst: u32, ports: u32) -> (FlowKey, Direction) {
+        let forward = if src == dst { ports >> 16 <= ports & 0xffff } else { src < dst };
+        let (low, high) = (src.min(dst), src.max(dst));
+        let (ports, direction) = if forward {
+            (ports.rotate_left(16), Direction::LowToHigh)
+        } else {
+            (ports, Direction::HighToLow)
+        };
+        let rest = u64::from(ports)
+            | u64::from(endpoint.0) << ENDPOINT_SHIFT
+            | u64::from(protocol) << PROTOCOL_SHIFT
+            | 4 << VERSION_SHIFT;
+        (FlowKey { words: [low.into(), 0, high.into(), 0, rest] }, direction)
     }
 
     /// The key as the five words described at the type.
@@ -240,6 +258,11 @@ mod tests {
             prop_assert_eq!(there.endpoint(), EndpointId(endpoint));
             prop_assert_eq!(there.protocol(), protocol);
             prop_assert_eq!(there.version(), version);
+            if let (false, Ok(a), Ok(b)) = (six, u32::try_from(a), u32::try_from(b)) {
+                let ports = u32::from(pa) << 16 | u32::from(pb);
+                let same = FlowKey::of_v4(EndpointId(endpoint), protocol, a, b, ports);
+                prop_assert_eq!(same, (there, way));
+            }
         }
 
         /// Swapping only the ports is another flow (10.0.0.1:5 → 10.0.0.2:6 is not :6 → :5), unless

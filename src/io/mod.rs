@@ -38,6 +38,24 @@ pub trait PacketBuf: Sized + Send {
     /// clamped.
     fn trim_front(&mut self, len: usize);
 
+    /// Takes the first `cut` bytes off, puts `N` in their place, contents undefined, and ends the frame after
+    /// `rest` bytes more; returns those `N`. `None`, and nothing changed, if the frame is shorter than
+    /// `cut + rest` or has no headroom for that. The frame is contiguous, as the caller has seen.
+    #[inline]
+    fn replace_front<const N: usize>(&mut self, cut: u32, rest: u32) -> Option<&mut [u8; N]> {
+        let (cut, rest) = (cut as usize, rest as usize);
+        if self.bytes().len() < cut + rest {
+            return None;
+        }
+        if N > cut {
+            self.prepend(N - cut)?;
+        } else {
+            self.trim_front(cut - N);
+        }
+        self.truncate(N + rest);
+        self.bytes_mut().first_chunk_mut()
+    }
+
     /// Cuts the frame to `len` bytes. Longer than it is: nothing happens.
     fn truncate(&mut self, len: usize);
 

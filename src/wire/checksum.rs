@@ -106,6 +106,24 @@ const fn fold(sum: u64) -> u16 {
     }
 }
 
+/// The checksum of a word and of what has this sum.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the carry was added")]
+pub const fn of_two(sum: u16, word: u64) -> u16 {
+    let both = sum as u64 + word;
+    !(both + (both >> 16)) as u16
+}
+
+/// Whether the checksum of an IPv4 header without options is right.
+#[inline]
+pub fn header_is_right(header: &[u8; 20]) -> bool {
+    // As the words lie: a sum that is right reads 0xFFFF in either byte order (RFC 1071 2.B).
+    let (words, last) = (header.as_chunks::<8>().0, header.last_chunk::<4>());
+    let halves = |word: u64| (word & 0xffff_ffff) + (word >> 32);
+    let sum = words.iter().map(|word| halves(u64::from_ne_bytes(*word))).sum::<u64>();
+    Sum(sum + last.map_or(0, |word| u64::from(u32::from_ne_bytes(*word)))).is_right()
+}
+
 /// IPv4's pseudo header of TCP and UDP (RFC 9293 3.1); `len` is header and payload in bytes.
 #[inline]
 pub const fn pseudo_v4(src: u32, dst: u32, protocol: u8, len: u16) -> Sum {

@@ -11,6 +11,7 @@ use super::ethernet::ethertype;
 use super::load::{be16, be32, be64};
 
 pub mod outer;
+pub mod plain;
 
 /// The UDP port of GENEVE (RFC 8926 3.3), the only one a target group may have (O-2).
 pub const UDP_PORT: u16 = 6081;
@@ -47,6 +48,44 @@ const fn option_header(option_type: u8, words: u8) -> u32 {
 const ENDPOINT_ID_HEADER: u32 = option_header(ENDPOINT_ID, 2);
 const ATTACHMENT_ID_HEADER: u32 = option_header(ATTACHMENT_ID, 2);
 const FLOW_COOKIE_HEADER: u32 = option_header(FLOW_COOKIE, 1);
+
+/// GENEVE as we send it, but for the cookie at its end: the same for all packets of an endpoint and one IP version.
+#[derive(Clone, Copy, Debug)]
+pub struct Head([u8; HEAD_LEN]);
+
+const HEAD_LEN: usize = LEN - 4;
+
+impl Head {
+    /// Of an endpoint's packets with this EtherType, 0x0800 or 0x86DD.
+    #[inline]
+    pub fn new(protocol: u16, endpoint_id: u64, attachment_id: u64) -> Head {
+        let mut bytes = [0; HEAD_LEN];
+        let words = [
+            u32::from(VERSION_AND_LENGTH) << 16 | u32::from(protocol),
+            0, // VNI
+            ENDPOINT_ID_HEADER,
+            high_half(endpoint_id),
+            low_half(endpoint_id),
+            ATTACHMENT_ID_HEADER,
+            high_half(attachment_id),
+            low_half(attachment_id),
+            FLOW_COOKIE_HEADER,
+        ];
+        for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        Head(bytes)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the half that is wanted")]
+const fn low_half(id: u64) -> u32 {
+    id as u32
+}
+
+const fn high_half(id: u64) -> u32 {
+    low_half(id >> 32)
+}
 
 /// What a GENEVE packet with our options says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,6 +49,10 @@ field! {
     field32 -> u32, 4
 }
 field! {
+    /// The eight-byte field at `AT`, proved inside the header when compiled.
+    field64 -> u64, 8
+}
+field! {
     /// The sixteen-byte field at `AT`, proved inside the header when compiled.
     field128 -> u128, 16
 }

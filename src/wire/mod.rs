@@ -17,6 +17,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod load;
 pub mod packet;
+pub mod plain;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod split;

@@ -38,6 +38,36 @@ impl Default for Guess {
     }
 }
 
+/// What cookies of one table have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct CookieMaker {
+    /// That of entry 0 in generation 0.
+    first: Cookie,
+    layout: CookieLayout,
+}
+
+impl CookieMaker {
+    /// The cookie of the flow in this entry of the table.
+    #[inline(always)]
+    #[must_use]
+    pub fn cookie(&self, id: EntryId, entry: &Entry) -> Cookie {
+        // Whatever was written into an entry's generation has its width.
+        Cookie(self.first.0 | self.layout.place(entry.cookie_generation) | id.0)
+    }
+}
+
+impl Probe {
+    /// Of no flow.
+    pub const NONE: Probe = Probe { hash: 0 };
+
+    /// The flow's hash.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash(self) -> u64 {
+        self.hash
+    }
+}
+
 /// A cookie that is not that of a live or remembered flow of this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaleCookie;
@@ -75,6 +105,25 @@ impl Table {
     #[must_use]
     pub fn confirm(&self, Guess { hash, number }: Guess, key: &FlowKey) -> Option<EntryId> {
         if self.entries.at(number).key() == key { Some(EntryId(number)) } else { self.elsewhere(hash, key) }
+    }
+
+    /// As [`confirm`](Table::confirm), with the entry to be changed as by [`entry_mut`](Table::entry_mut);
+    /// but a flow that the guess was wrong about is not looked for.
+    #[inline(always)]
+    pub fn guessed_mut(
+        &mut self,
+        Guess { number, .. }: Guess,
+        key: &FlowKey,
+    ) -> Option<(EntryId, &mut Entry)> {
+        let entry = self.entries.at_mut(number);
+        if entry.key() == key { Some((EntryId(number), entry)) } else { None }
+    }
+
+    /// What makes cookies of entries, without the table.
+    #[inline(always)]
+    #[must_use]
+    pub fn cookie_maker(&self) -> CookieMaker {
+        CookieMaker { first: self.cookies.flow(self.worker, 0, 0), layout: self.cookies }
     }
 
     /// The entry of a flow that the first guess was wrong about: two flows of one bucket with one tag, or a

@@ -122,6 +122,24 @@ impl PacketBuf for Mbuf {
         raw.pkt_len -= u32::from(len);
     }
 
+    #[inline(always)]
+    fn replace_front<const N: usize>(&mut self, cut: u32, rest: u32) -> Option<&mut [u8; N]> {
+        let raw = self.raw_mut();
+        debug_assert_eq!(raw.nb_segs, 1, "the caller has seen that the frame is contiguous");
+        let size = u32::try_from(N).ok()?;
+        let (at, len) = (u32::from(raw.data_off) + cut, size + rest);
+        if cut + rest > u32::from(raw.data_len) || at < size {
+            return None;
+        }
+        let start = at - size;
+        #[expect(clippy::cast_possible_truncation, reason = "within the segment, of at most 65,535 bytes")]
+        let (offset, data_len) = (start as u16, len as u16);
+        (raw.data_off, raw.data_len, raw.pkt_len) = (offset, data_len, len);
+        // SAFETY: as in `bytes_mut`: `start` is in the segment, and `N + rest` bytes from there end where `cut + rest`
+        // bytes of the data did, or before its end.
+        Some(unsafe { &mut *raw.buf_addr.cast::<u8>().add(start as usize).cast::<[u8; N]>() })
+    }
+
     #[inline]
     fn truncate(&mut self, len: usize) {
         let raw = self.raw_mut();

@@ -1,6 +1,6 @@
-//! The outer headers of a packet to and from an appliance. [`OuterTemplate`] holds the 82 bytes that a
-//! target's packets begin with, made once per target, so that encapsulation is one copy and a few
-//! stores; [`parse`] judges what came back up to the UDP payload.
+//! The outer headers of a packet to and from an appliance. [`OuterTemplate`] holds what all packets of a
+//! target begin with and [`Head`] what all packets of an endpoint go on with, so that the 82 bytes are a
+//! handful of wide stores; [`parse`] judges what came back up to the UDP payload.
 
 #![forbid(unsafe_code)]
 
@@ -14,9 +14,7 @@ use super::super::ip::{Fragment, PacketError, protocol};
 use super::super::ipv4::{self, Ipv4Header};
 use super::super::toeplitz;
 use super::super::udp::{self, UdpHeader};
-use super::{
-    ATTACHMENT_ID_HEADER, ENDPOINT_ID_HEADER, FLOW_COOKIE_HEADER, OVERHEAD, UDP_PORT, VERSION_AND_LENGTH,
-};
+use super::{Head, OVERHEAD, UDP_PORT};
 
 /// Bytes before the inner packet: Ethernet 14, IPv4 20, UDP 8, GENEVE 40.
 pub const OUTER_LEN: usize = ethernet::HEADER_LEN + OVERHEAD;
@@ -25,10 +23,10 @@ pub const OUTER_LEN: usize = ethernet::HEADER_LEN + OVERHEAD;
 pub const TTL: u8 = 255;
 
 // Offsets from the start of the frame.
-const IP: usize = ethernet::HEADER_LEN;
-const UDP: usize = IP + ipv4::HEADER_LEN;
-const GENEVE: usize = UDP + udp::HEADER_LEN;
-const OPTIONS: usize = GENEVE + super::HEADER_LEN;
+pub(super) const IP: usize = ethernet::HEADER_LEN;
+pub(super) const UDP: usize = IP + ipv4::HEADER_LEN;
+pub(super) const GENEVE: usize = UDP + udp::HEADER_LEN;
+pub(super) const OPTIONS: usize = GENEVE + super::HEADER_LEN;
 
 /// What differs from packet to packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,39 +45,35 @@ pub struct OuterFields {
     pub cookie: u32,
 }
 
-/// The outer headers of one target's packets.
+/// The outer headers of one target's packets, up to GENEVE.
 #[derive(Clone, Debug)]
 pub struct OuterTemplate {
-    bytes: [u8; OUTER_LEN],
-    /// Sum of the IPv4 header without its total length, so that its checksum needs one addition.
-    header_sum: Sum,
+    /// Ethernet, and two bytes more so that it is one wide copy.
+    link: [u8; 16],
+    /// Source and destination of the IPv4 header.
+    addresses: [u8; 8],
+    /// Sum of the IPv4 header without its total length, folded, so that its checksum needs one addition.
+    header_sum: u16,
     answer_hash: u32,
 }
+
+/// The IPv4 header's first eight bytes, without the total length. Identification 0: an atomic datagram has
+/// no use for one (RFC 6864 4.1).
+const IPV4_FRONT: u64 = 0x4500 << 48 | ipv4::DONT_FRAGMENT as u64;
+/// The next four, without the checksum.
+const IPV4_MIDDLE: u32 = (TTL as u32) << 24 | (protocol::UDP as u32) << 16;
 
 impl OuterTemplate {
     /// The headers from our address on the target's side to the target, by way of `dst_mac`.
     pub fn new(src_mac: MacAddr, dst_mac: MacAddr, src_ip: Ipv4Addr, dst_ip: Ipv4Addr) -> OuterTemplate {
-        let mut bytes = [0; OUTER_LEN];
-        put(&mut bytes, 0, dst_mac.0);
-        put(&mut bytes, 6, src_mac.0);
-        put(&mut bytes, 12, ethertype::IPV4.to_be_bytes());
-
-        // Identification 0: an atomic datagram has no use for one (RFC 6864 4.1).
-        put(&mut bytes, IP, [0x45]);
-        put(&mut bytes, IP + 6, ipv4::DONT_FRAGMENT.to_be_bytes());
-        put(&mut bytes, IP + 8, [TTL, protocol::UDP]);
-        put(&mut bytes, IP + 12, src_ip.octets());
-        put(&mut bytes, IP + 16, dst_ip.octets());
-        let header_sum = Sum::ZERO.bytes(&bytes[IP..UDP]);
-
-        put(&mut bytes, UDP + 2, UDP_PORT.to_be_bytes());
-
-        put(&mut bytes, GENEVE, VERSION_AND_LENGTH.to_be_bytes());
-        put(&mut bytes, OPTIONS, ENDPOINT_ID_HEADER.to_be_bytes());
-        put(&mut bytes, OPTIONS + 12, ATTACHMENT_ID_HEADER.to_be_bytes());
-        put(&mut bytes, OPTIONS + 24, FLOW_COOKIE_HEADER.to_be_bytes());
-        let answer_hash = toeplitz::hash_ipv4_udp(dst_ip.to_bits(), src_ip.to_bits(), 0, UDP_PORT);
-        OuterTemplate { bytes, header_sum, answer_hash }
+        let mut link = [0; 16];
+        let parts = dst_mac.0.into_iter().chain(src_mac.0).chain(ethertype::IPV4.to_be_bytes());
+        link.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
+        let (from, to) = (src_ip.to_bits(), dst_ip.to_bits());
+        let addresses = u64::from(from) << 32 | u64::from(to);
+        let header_sum = Sum::ZERO.bytes(&IPV4_FRONT.to_be_bytes()).u32(IPV4_MIDDLE).u32(from).u32(to).fold();
+        let answer_hash = toeplitz::hash_ipv4_udp(to, from, 0, UDP_PORT);
+        OuterTemplate { link, addresses: addresses.to_be_bytes(), header_sum, answer_hash }
     }
 
     /// What a network card hashes of the target's answers besides their UDP source port, under the symmetric
@@ -93,20 +87,30 @@ impl OuterTemplate {
     /// [`fill_udp_checksum`] afterwards on the whole frame.
     #[inline]
     pub fn write(&self, out: &mut [u8; OUTER_LEN], fields: &OuterFields) {
-        #[expect(clippy::cast_possible_truncation, reason = "68 and 48")]
-        const ADDED: (u16, u16) = (OVERHEAD as u16, (OVERHEAD - ipv4::HEADER_LEN) as u16);
-        let total_len = fields.inner_len.wrapping_add(ADDED.0);
-        let udp_len = fields.inner_len.wrapping_add(ADDED.1);
+        let head = Head::new(fields.protocol, fields.endpoint_id, fields.attachment_id);
+        self.write_before(&head, out, (fields.inner_len.into(), fields.source_port, fields.cookie));
+    }
 
-        *out = self.bytes;
-        put(out, IP + 2, total_len.to_be_bytes());
-        put(out, IP + 10, self.header_sum.u16(total_len).checksum().to_be_bytes());
-        put(out, UDP, fields.source_port.to_be_bytes());
-        put(out, UDP + 4, udp_len.to_be_bytes());
-        put(out, GENEVE + 2, fields.protocol.to_be_bytes());
-        put(out, OPTIONS + 4, fields.endpoint_id.to_be_bytes());
-        put(out, OPTIONS + 16, fields.attachment_id.to_be_bytes());
-        put(out, OPTIONS + 28, fields.cookie.to_be_bytes());
+    /// The same with GENEVE's part ready made: length of the inner packet, UDP source port, cookie.
+    #[inline(always)]
+    pub fn write_before(
+        &self,
+        Head(head): &Head,
+        out: &mut [u8; OUTER_LEN],
+        (inner_len, source_port, cookie): (u32, u16, u32),
+    ) {
+        const ADDED: (u64, u64) = (OVERHEAD as u64, (OVERHEAD - ipv4::HEADER_LEN) as u64);
+        const PORT: u64 = (UDP_PORT as u64) << 32 | ADDED.1 << 16;
+        let inner_len = u64::from(inner_len);
+        let checksum = checksum::of_two(self.header_sum, inner_len + ADDED.0);
+        // Front to back, each store over what the one before wrote too much.
+        put(out, 0, self.link);
+        put(out, IP, (IPV4_FRONT + (ADDED.0 << 32) + (inner_len << 32)).to_be_bytes());
+        put(out, IP + 8, (IPV4_MIDDLE | u32::from(checksum)).to_be_bytes());
+        put(out, IP + 12, self.addresses);
+        put(out, UDP, ((u64::from(source_port) << 48) + PORT + (inner_len << 16)).to_be_bytes());
+        put(out, GENEVE, *head);
+        put(out, OUTER_LEN - 4, cookie.to_be_bytes());
     }
 }
 
