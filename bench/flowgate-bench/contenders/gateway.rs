@@ -1,0 +1,352 @@
+//! Flowgate: the worker that the daemon runs, over queues of crossed ports, with its flows and their
+//! cookies known to the bench.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::balance::Builder;
+use flowgate::datapath::counters::WorkerCounters;
+use flowgate::datapath::forwarding::{
+    Condition, Endpoint, EndpointKind, Forwarding, Gateway as LoadBalancer, Policy, PortRole, Target,
+    Underlay,
+};
+use flowgate::datapath::host::HostPort;
+use flowgate::datapath::messages::{FromWorker, ToWorker};
+use flowgate::datapath::outbound::Handoff;
+use flowgate::datapath::worker::{Worker, WorkerParts};
+use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig, Timers};
+use flowgate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
+use flowgate::io::clock::Clock;
+use flowgate::io::dpdk::{Mbuf, Queue};
+use flowgate::wire::geneve::outer::{OUTER_LEN, OuterTemplate};
+
+use crate::Failure;
+use crate::frames::{
+    ACK, ENDPOINT, Flow, GATEWAY_MAC, LONGEST, SYN, TUNNEL, Version, target_address, target_mac,
+};
+use crate::rings::Rings;
+use crate::stand::{CLIENTS, Forwarder, PORTS, SERVERS, Stand, TARGETS, fill};
+
+/// Established flows never idle out here unless a row means them to.
+pub const TIMERS: Timers =
+    Timers { tcp_idle_ms: 1 << 30, other_idle_ms: 120_000, closed_ms: 10_000, half_open_ms: 60_000 };
+
+/// Targets behind the gateway, unless a row has more.
+pub const FEW_TARGETS: u16 = 10;
+
+/// What the worker sends to the control core and what comes from there.
+const EVENTS: usize = 4096;
+const MESSAGES: usize = 64;
+
+/// The loop of a worker.
+pub struct WorkerLoop {
+    pub worker: Worker<Queue>,
+    clock: Clock,
+    counters: Arc<WorkerCounters>,
+    /// How far the worker's time is from the clock's: it stands still while the bench is at work.
+    offset: u32,
+    /// The worker's time at its last round.
+    last: u32,
+    /// When its last round ended, or its work began again.
+    began: u64,
+}
+
+impl Forwarder for WorkerLoop {
+    /// As `Worker::run` has it.
+    fn round(&mut self) -> usize {
+        let now = self.clock.now().plus(self.offset);
+        self.last = now.0;
+        let handled = self.worker.round(now, self.began);
+        let ended = self.clock.cycles();
+        let took = ended.wrapping_sub(self.began);
+        self.began = ended;
+        self.counters.rounds.add(1);
+        if handled > 0 {
+            self.counters.busy_rounds.add(1);
+            self.counters.busy_cycles.add(took);
+            self.counters.longest_round_cycles.raise(took);
+        }
+        handled
+    }
+
+    fn resume(&mut self) {
+        self.offset = self.last.wrapping_sub(self.clock.now().0);
+        self.began = self.clock.cycles();
+    }
+}
+
+impl WorkerLoop {
+    /// Sets the worker's time forward.
+    pub fn advance(&mut self, ms: u32) {
+        self.last = self.last.wrapping_add(ms);
+        self.resume();
+    }
+}
+
+/// Under which cookie the gateway knows a flow, and at which target.
+#[derive(Clone, Copy)]
+pub struct Known {
+    pub cookie: u32,
+    pub target: u16,
+}
+
+/// What a gateway is made by.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Room in its flow table.
+    pub capacity: u32,
+    /// Flows 0 to `flows` are established.
+    pub flows: u32,
+    pub version: Version,
+    pub targets: u16,
+}
+
+impl Shape {
+    /// A table that is full of IPv4 flows.
+    pub fn full(flows: u32) -> Shape {
+        Shape { capacity: flows, flows, version: Version::V4, targets: FEW_TARGETS }
+    }
+}
+
+/// A gateway of one worker.
+pub struct Gateway {
+    pub stand: Stand<WorkerLoop>,
+    /// By the flow's number.
+    pub known: Vec<Known>,
+    /// Headers of the targets' answers.
+    pub answers: Vec<OuterTemplate>,
+    pub counters: Arc<WorkerCounters>,
+    pub control: rtrb::Producer<ToWorker>,
+    pub events: rtrb::Consumer<FromWorker>,
+    pub pages: PageKind,
+    version: Version,
+}
+
+/// Keys the tables' hash and the choice of targets.
+pub fn seed() -> HashSeed {
+    HashSeed::from_secret(b"flowgate-bench")
+}
+
+impl Gateway {
+    pub fn new(rings: &Rc<Rings>, shape: Shape) -> Result<Gateway, Failure> {
+        let mut ends = rings.ends(PORTS, 1)?;
+        let (inside, outside) = (ends.inside.remove(0), ends.outside.remove(0));
+        let config = TableConfig {
+            capacity: shape.capacity,
+            worker: WorkerId(0),
+            workers: 1,
+            pages: Pages::Huge,
+            seed: seed(),
+        };
+        let table = Table::new(config)?;
+        let pages = table.pages();
+        let (mut control, inbox) = rtrb::RingBuffer::new(MESSAGES);
+        let (told, events) = rtrb::RingBuffer::new(EVENTS);
+        let message = ToWorker::Forwarding(Arc::new(forwarding(1, shape.targets)));
+        control.push(message).map_err(|_| "an empty ring has no room")?;
+        let counters = Arc::new(WorkerCounters::default());
+        let worker = Worker::new(WorkerParts {
+            id: WorkerId(0),
+            workers: 1,
+            ports: inside,
+            table,
+            choice_seed: seed(),
+            link_seed: seed(),
+            handoff: Handoff::mesh(1).remove(0),
+            host: HostPort::none(),
+            inbox,
+            events: told,
+            counters: Arc::clone(&counters),
+        });
+        let forwarder = WorkerLoop {
+            worker,
+            clock: Clock::start(),
+            counters: Arc::clone(&counters),
+            offset: 0,
+            last: 0,
+            began: 0,
+        };
+        let mut gateway = Gateway {
+            stand: Stand::new(rings, outside, forwarder),
+            known: Vec::new(),
+            answers: answer_templates(shape.targets),
+            counters,
+            control,
+            events,
+            pages,
+            version: shape.version,
+        };
+        gateway.establish(shape.flows)?;
+        Ok(gateway)
+    }
+
+    /// The flow of this number.
+    pub fn flow(&self, number: u64) -> Flow {
+        Flow { number, version: self.version }
+    }
+
+    /// Opens the next `count` flows and has them go on.
+    pub fn establish(&mut self, count: u32) -> Result<(), Failure> {
+        let first = self.known.len() as u64;
+        let version = self.version;
+        let flows = || (first..first + u64::from(count)).map(|number| Flow { number, version });
+        let mut seen = Vec::with_capacity(count as usize);
+        for flags in [SYN, ACK] {
+            let (mut opened, mut noticed) = (flows(), flows());
+            self.stand.play(
+                (CLIENTS, TARGETS),
+                count as usize,
+                |packet: &mut Mbuf| {
+                    let flow = opened.next().ok_or("no more flows")?;
+                    fill(packet, flow.frame_len(), |frame| flow.client_segment(frame, flags))
+                },
+                |frame| {
+                    let known = noted(frame)?;
+                    if flags == SYN {
+                        seen.push(known);
+                    }
+                    check_inner(noticed.next().ok_or("no more flows")?, flags, frame)
+                },
+            )?;
+        }
+        let before = self.known.len();
+        self.known.append(&mut seen);
+        let held = self.flows() as usize;
+        if held < before + count as usize {
+            return Err(format!("{held} flows are in the table and not {}", before + count as usize).into());
+        }
+        Ok(())
+    }
+
+    /// Entries of the flow table in use.
+    pub fn flows(&self) -> u32 {
+        self.stand.forwarder.worker.flows().table.len()
+    }
+
+    /// Packets from clients to the appliances, of the flows whose numbers `order` gives, for so long;
+    /// nanoseconds a packet.
+    pub fn client_packets(
+        &mut self,
+        time: Duration,
+        order: &mut (impl Iterator<Item = u32> + Clone),
+    ) -> Result<f64, Failure> {
+        let (known, version) = (&self.known, self.version);
+        let mut expected = order.clone();
+        let make = |packet: &mut Mbuf| {
+            let flow = Flow { number: order.next().ok_or("an endless order")?.into(), version };
+            fill(packet, flow.frame_len(), |frame| flow.client_segment(frame, ACK))
+        };
+        let see = |frame: &[u8]| {
+            let number = expected.next().ok_or("an endless order")?;
+            check_encapsulated(Flow { number: number.into(), version }, known[number as usize], frame)
+        };
+        self.stand.play_for(time, (CLIENTS, TARGETS), make, see)
+    }
+
+    /// The same packets on their way back from the appliances, to the servers.
+    pub fn answers(
+        &mut self,
+        time: Duration,
+        order: &mut (impl Iterator<Item = u32> + Clone),
+    ) -> Result<f64, Failure> {
+        let (known, version, answers) = (&self.known, self.version, &self.answers);
+        let mut expected = order.clone();
+        let make = |packet: &mut Mbuf| {
+            let number = order.next().ok_or("an endless order")?;
+            let (flow, Known { cookie, target }) =
+                (Flow { number: number.into(), version }, known[number as usize]);
+            fill(packet, flow.answer_len(), |frame| flow.answer(frame, &answers[usize::from(target)], cookie))
+        };
+        let see = |frame: &[u8]| {
+            let flow = Flow { number: expected.next().ok_or("an endless order")?.into(), version };
+            let mut wanted = [0; LONGEST];
+            let wanted = &mut wanted[..flow.frame_len()];
+            flow.client_segment(wanted, ACK);
+            if frame == wanted { Ok(()) } else { Err(format!("{flow:?} came out as {frame:02x?}").into()) }
+        };
+        self.stand.play_for(time, (TARGETS, SERVERS), make, see)
+    }
+}
+
+/// What an encapsulated frame says of its flow.
+pub fn noted(frame: &[u8]) -> Result<Known, Failure> {
+    let word = |at: usize| {
+        let bytes =
+            frame.get(at..).and_then(|rest| rest.first_chunk()).ok_or("a frame without outer headers");
+        bytes.map(|bytes| u32::from_be_bytes(*bytes))
+    };
+    let target = word(30)?.wrapping_sub(target_address(0).to_bits());
+    Ok(Known { cookie: word(OUTER_LEN - 4)?, target: u16::try_from(target)? })
+}
+
+/// That the packet inside an encapsulated frame is the one that went in.
+fn check_inner(flow: Flow, flags: u8, frame: &[u8]) -> Result<(), Failure> {
+    let mut wanted = [0; LONGEST];
+    let wanted = &mut wanted[..flow.answer_len() - OUTER_LEN];
+    flow.client_packet(wanted, flags);
+    if frame.get(OUTER_LEN..) == Some(wanted) {
+        Ok(())
+    } else {
+        Err(format!("{flow:?} came out as {frame:02x?}").into())
+    }
+}
+
+/// That a flow's packet went to its target under its cookie.
+pub fn check_encapsulated(flow: Flow, known: Known, frame: &[u8]) -> Result<(), Failure> {
+    let Known { cookie, target } = noted(frame)?;
+    if (cookie, target) != (known.cookie, known.target) {
+        return Err(format!("{flow:?} went to target {target} under cookie {cookie:#x}").into());
+    }
+    check_inner(flow, ACK, frame)
+}
+
+fn answer_templates(targets: u16) -> Vec<OuterTemplate> {
+    let answer = |n| OuterTemplate::new(target_mac(n), GATEWAY_MAC, target_address(n), TUNNEL);
+    (0..targets).map(answer).collect()
+}
+
+/// The forwarding state of a wire with so many healthy targets.
+pub fn forwarding(configuration: u64, targets: u16) -> Forwarding {
+    let mut builder = Builder::new(seed());
+    (0..targets).for_each(|n| builder.add(TargetId(n), target_address(n), 1));
+    let target = |n| {
+        let template = OuterTemplate::new(GATEWAY_MAC, target_mac(n), TUNNEL, target_address(n));
+        Some(Target {
+            generation: 0,
+            address: target_address(n).to_bits(),
+            gateway: Some(GatewayId(0)),
+            template: Some(template),
+        })
+    };
+    let wire = |peer| PortRole::Wire { endpoint: EndpointId(0), peer: PortId(peer) };
+    Forwarding {
+        configuration,
+        ports: [wire(1), wire(0), PortRole::Underlay].into(),
+        interfaces: [].into(),
+        endpoints: [Endpoint {
+            id: ENDPOINT.0,
+            attachment_id: ENDPOINT.1,
+            gateway: Some(GatewayId(0)),
+            kind: EndpointKind::Wire,
+        }]
+        .into(),
+        gateways: [Some(LoadBalancer {
+            dualstack: true,
+            timers: TIMERS,
+            policy: Policy::default(),
+            map: builder.map(),
+        })]
+        .into(),
+        targets: (0..targets).map(target).collect(),
+        conditions: vec![Condition::Healthy; usize::from(targets)].into(),
+        underlay: Underlay {
+            port: PortId(2),
+            address: TUNNEL.to_bits(),
+            mtu: 1600,
+            udp_checksum: false,
+            interface: InterfaceId(0),
+            steering: None,
+        },
+    }
+}
