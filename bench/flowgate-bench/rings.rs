@@ -13,8 +13,8 @@ use crate::Failure;
 /// Packets that are on their way through a ring at once at most: one batch.
 pub const BATCH: usize = 1024;
 
-/// Room for a batch; one place of a ring stays empty.
-const RING: u32 = 2 * BATCH as u32;
+/// Twice a batch, of which one place stays empty.
+const RING: u32 = 2048;
 
 /// Packets that a thread keeps at hand, at most.
 const CACHE: u32 = 512;
@@ -39,11 +39,11 @@ pub struct Ends {
 }
 
 impl Rings {
-    /// Starts DPDK, with so many packets. Without enough hugepages it lies in ordinary memory, of which `ordinary_mb` MiB are
-    /// taken for good.
-    pub fn start(cpus: &[u16], packets: u32, ordinary_mb: u32) -> Result<Rings, Failure> {
+    /// Starts DPDK, with so many packets. Without enough hugepages, or if there are to be none, it lies in
+    /// ordinary memory, of which `ordinary_mb` MiB are taken besides the packets' for good.
+    pub fn start(cpus: &[u16], packets: u32, ordinary_mb: u32, no_huge: bool) -> Result<Rings, Failure> {
         let machine = hugepages::Hugepages::of_this_machine()?;
-        let huge = machine.free_mb() >= u64::from(MEMORY_MB);
+        let huge = !no_huge && machine.free_mb() >= u64::from(MEMORY_MB);
         let config = EalConfig {
             cores: cpus.to_vec(),
             hugepages: if huge { Hugepages::Always } else { Hugepages::Never },

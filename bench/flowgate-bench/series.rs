@@ -12,9 +12,12 @@ impl Series {
         self.0.push(sample);
     }
 
-    /// The latest.
-    pub fn last(&self) -> f64 {
-        self.0.last().copied().unwrap_or(f64::NAN)
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     fn sorted(&self) -> Vec<f64> {
@@ -43,6 +46,13 @@ impl Series {
     }
 }
 
+/// What so great a share of some sorted numbers does not pass.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a slice")]
+    let place = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +68,13 @@ mod tests {
         let even = series(&[40.0, 10.0, 20.0, 30.0]);
         assert_eq!((even.best(), even.median(), even.worst()), (10.0, 25.0, 40.0));
         assert!(series(&[]).median().is_nan());
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_numbers() {
+        let sorted: Vec<f64> = (1..=1000).map(f64::from).collect();
+        let quantiles = [0.0, 0.5, 0.999, 1.0].map(|share| quantile(&sorted, share));
+        assert_eq!(quantiles, [1.0, 500.0, 999.0, 1000.0]);
+        assert!(quantile(&[], 0.5).is_nan());
     }
 }

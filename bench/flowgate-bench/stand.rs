@@ -43,11 +43,6 @@ pub fn fill(packet: &mut Mbuf, len: usize, write: impl FnOnce(&mut [u8])) -> Res
 }
 
 impl<F: Forwarder> Stand<F> {
-    /// `outside` are the other ends of the forwarder's ports.
-    pub fn new(rings: &Rc<Rings>, outside: Vec<Queue>, forwarder: F) -> Stand<F> {
-        Stand { forwarder, outside, rings: Rc::clone(rings) }
-    }
-
     /// Puts `packets` packets, made by `make`, into one port and gives what came out of the other to
     /// `see`: all of them must, and in order. Returns the CPU time of the forwarder's work.
     pub fn play(
@@ -88,21 +83,6 @@ impl<F: Forwarder> Stand<F> {
         Ok(cpu_time::each(spent, packets))
     }
 
-    /// Puts packets into a port.
-    pub fn put(&mut self, into: usize, count: usize, make: &mut impl Make) -> Result<(), Failure> {
-        let mut left = count;
-        while left > 0 {
-            let mut burst = self.rings.empty(left.min(BURST))?;
-            left -= burst.len();
-            burst.iter_mut().try_for_each(&mut *make)?;
-            self.outside[into].transmit(&mut burst);
-            if !burst.is_empty() {
-                return Err("a ring has no room for a batch".into());
-            }
-        }
-        Ok(())
-    }
-
     /// Lets the forwarder work until it has received `count` packets; returns its CPU time.
     pub fn work(&mut self, count: usize) -> Result<Duration, Failure> {
         self.forwarder.resume();
@@ -118,6 +98,47 @@ impl<F: Forwarder> Stand<F> {
             left
         });
         if left > 0 { Err(format!("{left} of {count} packets were not received").into()) } else { Ok(time) }
+    }
+
+    /// [`work`](Stand::work), round by round: gives the CPU time of each to `round`. Each has most of a
+    /// reading of the clock in it.
+    pub fn work_by_rounds(&mut self, count: usize, mut round: impl FnMut(Duration)) -> Result<(), Failure> {
+        self.forwarder.resume();
+        let mut left = count;
+        let mut before = cpu_time::now();
+        while left > 0 {
+            let handled = self.forwarder.round();
+            let after = cpu_time::now();
+            round(after.saturating_sub(before));
+            before = after;
+            if handled == 0 {
+                return Err(format!("{left} of {count} packets were not received").into());
+            }
+            left = left.saturating_sub(handled);
+        }
+        Ok(())
+    }
+}
+
+impl<F> Stand<F> {
+    /// `outside` are the other ends of the forwarder's ports.
+    pub fn new(rings: &Rc<Rings>, outside: Vec<Queue>, forwarder: F) -> Stand<F> {
+        Stand { forwarder, outside, rings: Rc::clone(rings) }
+    }
+
+    /// Puts packets into a port.
+    pub fn put(&mut self, into: usize, count: usize, make: &mut impl Make) -> Result<(), Failure> {
+        let mut left = count;
+        while left > 0 {
+            let mut burst = self.rings.empty(left.min(BURST))?;
+            left -= burst.len();
+            burst.iter_mut().try_for_each(&mut *make)?;
+            self.outside[into].transmit(&mut burst);
+            if !burst.is_empty() {
+                return Err("a ring has no room for a batch".into());
+            }
+        }
+        Ok(())
     }
 
     /// Takes all that came out of a port; returns how many packets that were.

@@ -21,12 +21,12 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Mbuf, Queue};
 use flowgate::wire::geneve::outer::{OUTER_LEN, OuterTemplate};
 
-use crate::Failure;
 use crate::frames::{
-    ACK, ENDPOINT, Flow, GATEWAY_MAC, LONGEST, SYN, TUNNEL, Version, target_address, target_mac,
+    ACK, ENDPOINT, Flow, GATEWAY_MAC, LONGEST, SYN, Shuffled, TUNNEL, Version, target_address, target_mac,
 };
-use crate::rings::Rings;
+use crate::rings::{BATCH, Ends, Rings};
 use crate::stand::{CLIENTS, Forwarder, PORTS, SERVERS, Stand, TARGETS, fill};
+use crate::{Failure, cpu_time};
 
 /// Established flows never idle out here unless a row means them to.
 pub const TIMERS: Timers =
@@ -34,6 +34,19 @@ pub const TIMERS: Timers =
 
 /// Targets behind the gateway, unless a row has more.
 pub const FEW_TARGETS: u16 = 10;
+
+/// Entries that the ageing hand passes in a round when it is behind.
+const AGED_A_ROUND: u32 = 32;
+
+/// What a table lies in, for people.
+pub fn pages_name(pages: PageKind) -> &'static str {
+    match pages {
+        PageKind::Reserved1G => "hugepages of 1 GiB",
+        PageKind::Reserved2M => "hugepages of 2 MiB",
+        PageKind::Transparent => "transparent hugepages",
+        PageKind::Small => "ordinary pages",
+    }
+}
 
 /// What the worker sends to the control core and what comes from there.
 const EVENTS: usize = 4096;
@@ -116,7 +129,6 @@ pub struct Gateway {
     pub known: Vec<Known>,
     /// Headers of the targets' answers.
     pub answers: Vec<OuterTemplate>,
-    pub counters: Arc<WorkerCounters>,
     pub control: rtrb::Producer<ToWorker>,
     pub events: rtrb::Consumer<FromWorker>,
     pub pages: PageKind,
@@ -128,62 +140,71 @@ pub fn seed() -> HashSeed {
     HashSeed::from_secret(b"flowgate-bench")
 }
 
+/// A worker, and what the control core has of it.
+pub struct WorkerEnds {
+    pub forwarder: WorkerLoop,
+    pub control: rtrb::Producer<ToWorker>,
+    pub events: rtrb::Consumer<FromWorker>,
+    pub counters: Arc<WorkerCounters>,
+    pub pages: PageKind,
+}
+
+/// Makes worker `id` of `workers` with a table of `capacity`, which goes by `forwarding`.
+pub fn worker(
+    (id, workers): (u8, u8),
+    ports: Vec<Queue>,
+    handoff: Handoff<Mbuf>,
+    capacity: u32,
+    forwarding: Arc<Forwarding>,
+) -> Result<WorkerEnds, Failure> {
+    let id = WorkerId(id);
+    let table = Table::new(TableConfig { capacity, worker: id, workers, pages: Pages::Huge, seed: seed() })?;
+    let pages = table.pages();
+    let (mut control, inbox) = rtrb::RingBuffer::new(MESSAGES);
+    let (told, events) = rtrb::RingBuffer::new(EVENTS);
+    control.push(ToWorker::Forwarding(forwarding)).map_err(|_| "an empty ring has no room")?;
+    let counters = Arc::new(WorkerCounters::default());
+    let worker = Worker::new(WorkerParts {
+        id,
+        workers,
+        ports,
+        table,
+        choice_seed: seed(),
+        link_seed: seed(),
+        handoff,
+        host: HostPort::none(),
+        inbox,
+        events: told,
+        counters: Arc::clone(&counters),
+    });
+    let clock = Clock::start();
+    let forwarder =
+        WorkerLoop { worker, clock, counters: Arc::clone(&counters), offset: 0, last: 0, began: 0 };
+    Ok(WorkerEnds { forwarder, control, events, counters, pages })
+}
+
 impl Gateway {
     pub fn new(rings: &Rc<Rings>, shape: Shape) -> Result<Gateway, Failure> {
-        let mut ends = rings.ends(PORTS, 1)?;
+        let ends = rings.ends(PORTS, 1)?;
+        Gateway::between(rings, ends, shape)
+    }
+
+    /// With these ports.
+    pub fn between(rings: &Rc<Rings>, mut ends: Ends, shape: Shape) -> Result<Gateway, Failure> {
         let (inside, outside) = (ends.inside.remove(0), ends.outside.remove(0));
-        let config = TableConfig {
-            capacity: shape.capacity,
-            worker: WorkerId(0),
-            workers: 1,
-            pages: Pages::Huge,
-            seed: seed(),
-        };
-        let table = Table::new(config)?;
-        let pages = table.pages();
-        let (mut control, inbox) = rtrb::RingBuffer::new(MESSAGES);
-        let (told, events) = rtrb::RingBuffer::new(EVENTS);
-        let message = ToWorker::Forwarding(Arc::new(forwarding(1, shape.targets)));
-        control.push(message).map_err(|_| "an empty ring has no room")?;
-        let counters = Arc::new(WorkerCounters::default());
-        let worker = Worker::new(WorkerParts {
-            id: WorkerId(0),
-            workers: 1,
-            ports: inside,
-            table,
-            choice_seed: seed(),
-            link_seed: seed(),
-            handoff: Handoff::mesh(1).remove(0),
-            host: HostPort::none(),
-            inbox,
-            events: told,
-            counters: Arc::clone(&counters),
-        });
-        let forwarder = WorkerLoop {
-            worker,
-            clock: Clock::start(),
-            counters: Arc::clone(&counters),
-            offset: 0,
-            last: 0,
-            began: 0,
-        };
+        let forwarding = Arc::new(forwarding(1, shape.targets));
+        let worker = worker((0, 1), inside, Handoff::mesh(1).remove(0), shape.capacity, forwarding)?;
         let mut gateway = Gateway {
-            stand: Stand::new(rings, outside, forwarder),
+            stand: Stand::new(rings, outside, worker.forwarder),
             known: Vec::new(),
             answers: answer_templates(shape.targets),
-            counters,
-            control,
-            events,
-            pages,
+            control: worker.control,
+            events: worker.events,
+            pages: worker.pages,
             version: shape.version,
         };
         gateway.establish(shape.flows)?;
         Ok(gateway)
-    }
-
-    /// The flow of this number.
-    pub fn flow(&self, number: u64) -> Flow {
-        Flow { number, version: self.version }
     }
 
     /// Opens the next `count` flows and has them go on.
@@ -219,37 +240,90 @@ impl Gateway {
         Ok(())
     }
 
+    /// SYNs of the flows that `strangers` numbers, which the gateway does not know; each must go to some
+    /// appliance. Returns the CPU time.
+    pub fn first_packets(
+        &mut self,
+        count: usize,
+        strangers: &mut (impl Iterator<Item = u64> + Clone),
+    ) -> Result<Duration, Failure> {
+        let version = self.version;
+        let mut expected = strangers.clone();
+        let make = |packet: &mut Mbuf| {
+            let flow = Flow { number: strangers.next().ok_or("no more strangers")?, version };
+            fill(packet, flow.frame_len(), |frame| flow.client_segment(frame, SYN))
+        };
+        let see = |frame: &[u8]| {
+            noted(frame)?;
+            check_inner(Flow { number: expected.next().ok_or("no more strangers")?, version }, SYN, frame)
+        };
+        self.stand.play((CLIENTS, TARGETS), count, make, see)
+    }
+
+    /// Lets all half-open flows end and the ageing hand take them away, and pass the whole table once
+    /// more, so that it has nothing left to catch up on.
+    pub fn end_half_open(&mut self, kept: u32) -> Result<(), Failure> {
+        self.stand.forwarder.advance(TIMERS.half_open_ms + 1);
+        for _ in 0..2 * self.stand.forwarder.worker.flows().table.capacity().div_ceil(AGED_A_ROUND) {
+            self.stand.forwarder.round();
+        }
+        let left = self.flows();
+        if left == kept { Ok(()) } else { Err(format!("{left} flows are left and not {kept}").into()) }
+    }
+
     /// Entries of the flow table in use.
     pub fn flows(&self) -> u32 {
         self.stand.forwarder.worker.flows().table.len()
     }
 
-    /// Packets from clients to the appliances, of the flows whose numbers `order` gives, for so long;
-    /// nanoseconds a packet.
-    pub fn client_packets(
+    /// Puts packets of clients in, of the flows whose numbers `order` gives.
+    pub fn put_client_packets(
         &mut self,
-        time: Duration,
-        order: &mut (impl Iterator<Item = u32> + Clone),
-    ) -> Result<f64, Failure> {
-        let (known, version) = (&self.known, self.version);
-        let mut expected = order.clone();
-        let make = |packet: &mut Mbuf| {
+        count: usize,
+        order: &mut impl Iterator<Item = u32>,
+    ) -> Result<(), Failure> {
+        let version = self.version;
+        let mut make = |packet: &mut Mbuf| {
             let flow = Flow { number: order.next().ok_or("an endless order")?.into(), version };
             fill(packet, flow.frame_len(), |frame| flow.client_segment(frame, ACK))
         };
-        let see = |frame: &[u8]| {
-            let number = expected.next().ok_or("an endless order")?;
+        self.stand.put(CLIENTS, count, &mut make)
+    }
+
+    /// Takes as many out: each must be on its way to its flow's target under its flow's cookie.
+    pub fn take_client_packets(
+        &mut self,
+        count: usize,
+        order: &mut impl Iterator<Item = u32>,
+    ) -> Result<(), Failure> {
+        let (known, version) = (&self.known, self.version);
+        let mut see = |frame: &[u8]| {
+            let number = order.next().ok_or("an endless order")?;
             check_encapsulated(Flow { number: number.into(), version }, known[number as usize], frame)
         };
-        self.stand.play_for(time, (CLIENTS, TARGETS), make, see)
+        let seen = self.stand.take(TARGETS, &mut see)?;
+        if seen == count {
+            Ok(())
+        } else {
+            Err(format!("{count} packets went in and {seen} came out").into())
+        }
+    }
+
+    /// Packets from clients to the appliances for so long; nanoseconds a packet.
+    pub fn client_packets(&mut self, time: Duration, order: &mut Shuffled) -> Result<f64, Failure> {
+        let mut expected = order.clone();
+        let (mut spent, mut packets) = (Duration::ZERO, 0);
+        while spent < time {
+            self.put_client_packets(BATCH, order)?;
+            spent += self.stand.work(BATCH)?;
+            self.take_client_packets(BATCH, &mut expected)?;
+            packets += BATCH;
+        }
+        Ok(cpu_time::each(spent, packets))
     }
 
     /// The same packets on their way back from the appliances, to the servers.
-    pub fn answers(
-        &mut self,
-        time: Duration,
-        order: &mut (impl Iterator<Item = u32> + Clone),
-    ) -> Result<f64, Failure> {
+    pub fn answers(&mut self, time: Duration, order: &mut Shuffled) -> Result<f64, Failure> {
         let (known, version, answers) = (&self.known, self.version, &self.answers);
         let mut expected = order.clone();
         let make = |packet: &mut Mbuf| {
@@ -281,7 +355,7 @@ pub fn noted(frame: &[u8]) -> Result<Known, Failure> {
 }
 
 /// That the packet inside an encapsulated frame is the one that went in.
-fn check_inner(flow: Flow, flags: u8, frame: &[u8]) -> Result<(), Failure> {
+pub fn check_inner(flow: Flow, flags: u8, frame: &[u8]) -> Result<(), Failure> {
     let mut wanted = [0; LONGEST];
     let wanted = &mut wanted[..flow.answer_len() - OUTER_LEN];
     flow.client_packet(wanted, flags);
@@ -301,7 +375,7 @@ pub fn check_encapsulated(flow: Flow, known: Known, frame: &[u8]) -> Result<(), 
     check_inner(flow, ACK, frame)
 }
 
-fn answer_templates(targets: u16) -> Vec<OuterTemplate> {
+pub fn answer_templates(targets: u16) -> Vec<OuterTemplate> {
     let answer = |n| OuterTemplate::new(target_mac(n), GATEWAY_MAC, target_address(n), TUNNEL);
     (0..targets).map(answer).collect()
 }

@@ -1,7 +1,6 @@
 //! What is measured side by side.
 
 pub mod gateway;
-pub mod hashbrown;
 pub mod rte_hash;
 pub mod swap;
 pub mod testpmd;

@@ -19,6 +19,9 @@ pub trait Flows {
 
     /// A burst's flows: looked up, and those that are not there added, if there is room.
     fn see(&mut self, tuples: &[Tuple]);
+
+    /// Removes a flow; whether it was there.
+    fn forget(&mut self, tuple: &Tuple) -> bool;
 }
 
 /// No flow table.
@@ -28,6 +31,10 @@ impl Flows for Stateless {
     const KEPT: bool = false;
 
     fn see(&mut self, _: &[Tuple]) {}
+
+    fn forget(&mut self, _: &Tuple) -> bool {
+        false
+    }
 }
 
 /// `rte_hash` and its bulk look-up.
@@ -52,6 +59,10 @@ impl Flows for InRteHash {
             }
         }
     }
+
+    fn forget(&mut self, tuple: &Tuple) -> bool {
+        self.table.remove(tuple)
+    }
 }
 
 /// `hashbrown` with so many flows at most, one look-up after the other.
@@ -74,6 +85,10 @@ impl Flows for InHashbrown {
                 self.refused += 1;
             }
         }
+    }
+
+    fn forget(&mut self, tuple: &Tuple) -> bool {
+        self.table.remove(tuple).is_some()
     }
 }
 
@@ -112,8 +127,8 @@ impl<F: Flows> Forwarder for Swap<F> {
     }
 }
 
-/// A frame of IPv4 without options, TCP or UDP: nothing else is put in.
-fn tuple_of(frame: &[u8]) -> Tuple {
+/// The flow of a frame of IPv4 without options, TCP or UDP: nothing else is put in.
+pub fn tuple_of(frame: &[u8]) -> Tuple {
     let Some(ends) = frame.get(IP + 12..).and_then(|rest| rest.first_chunk::<12>()) else { return [0; 16] };
     let word = |at: usize| u32::from_be_bytes([ends[at], ends[at + 1], ends[at + 2], ends[at + 3]]);
     let (source, destination, ports) = (word(0), word(4), word(8));

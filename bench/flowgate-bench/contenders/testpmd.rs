@@ -16,6 +16,9 @@ use crate::Failure;
 /// A whole start, measurement and stop takes far less than so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// It forwards for so long at least: starting and stopping takes its thread some 0.4 ms.
+const LEAST: Duration = Duration::from_millis(300);
+
 /// Bursts of 32 that go round; as many packets as fit twice into the ring's 512.
 const BURSTS: u32 = 8;
 
@@ -57,11 +60,11 @@ impl Testpmd {
         Ok(testpmd)
     }
 
-    /// Lets it forward for so long; returns nanoseconds of CPU time a packet.
+    /// Lets it forward for so long, or [`LEAST`]; returns nanoseconds of CPU time a packet.
     pub fn measure(&mut self, time: Duration) -> Result<f64, Failure> {
         let before = self.cpu_time()?;
         self.tell(&format!("start tx_first {BURSTS}"))?;
-        std::thread::sleep(time);
+        std::thread::sleep(time.max(LEAST));
         self.tell("stop")?;
         let packets = self.wait_for("RX-packets:")?;
         self.wait_for("Done.")?;

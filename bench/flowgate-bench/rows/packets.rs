@@ -7,15 +7,22 @@ use flowgate::io::dpdk::Mbuf;
 
 use super::Bench;
 use crate::Failure;
-use crate::contenders::gateway::{Gateway, Shape};
+use crate::contenders::gateway::{Gateway, Shape, pages_name};
 use crate::contenders::rte_hash::RteHash;
 use crate::contenders::swap::{Flows, InHashbrown, InRteHash, Stateless, Swap};
-use crate::frames::{ACK, Flow, Shuffled};
+use crate::frames::{ACK, Flow, Shuffled, Version};
 use crate::report::{Figure, Row, at_most, count};
 use crate::stand::{Stand, fill};
 
+/// Where the bars are.
+const CLIENT_FEW: u32 = 1 << 10;
+const MANY: u32 = 1 << 20;
+
+/// With how many flows IPv6 is measured.
+const IPV6_FLOWS: u32 = 1 << 20;
+
 /// The one port of a swapping program.
-const ONLY: usize = 0;
+pub const ONLY: usize = 0;
 
 /// All contenders at one number of flows.
 pub struct AtFlows {
@@ -26,6 +33,9 @@ pub struct AtFlows {
     pub hashbrown: Figure,
     pub client: Figure,
     pub answer: Figure,
+    pub ipv6: Option<Figure>,
+    /// What Flowgate's table lies in.
+    pages: &'static str,
 }
 
 /// A swapping program with the bench around it.
@@ -61,7 +71,7 @@ pub fn swap_for<F: Flows>(
 }
 
 /// That a frame is the client's segment, turned round.
-fn swapped(flow: Flow, frame: &[u8]) -> Result<(), Failure> {
+pub fn swapped(flow: Flow, frame: &[u8]) -> Result<(), Failure> {
     let mut wanted = [0; 64];
     let wanted = &mut wanted[..flow.frame_len()];
     flow.server_segment(wanted, ACK);
@@ -85,35 +95,43 @@ pub fn open_all<F: Flows>(stand: &mut Stand<Swap<F>>, flows: u32) -> Result<(), 
 }
 
 /// Measures all of them with so many flows.
-fn at(bench: &mut Bench, flows: u32) -> Result<AtFlows, Failure> {
-    bench.says(format_args!("{} flows: opening them", count(flows)));
+fn at(bench: &Bench, flows: u32) -> Result<AtFlows, Failure> {
+    bench.says(format_args!("packets, {} flows: opening them", count(flows)));
     let time = bench.turn;
     let mut gateway = Gateway::new(&bench.rings, Shape::full(flows))?;
+    let with_ipv6 = flows == bench.size(IPV6_FLOWS);
+    let shape = Shape { version: Version::V6, ..Shape::full(flows) };
+    let mut ipv6 = if with_ipv6 { Some(Gateway::new(&bench.rings, shape)?) } else { None };
     let mut swap = swapping(bench, Stateless)?;
     let mut rte_hash = swapping(bench, in_rte_hash(flows)?)?;
     open_all(&mut rte_hash, flows)?;
     let mut hashbrown = swapping(bench, in_hashbrown(flows))?;
     open_all(&mut hashbrown, flows)?;
     let order = || Shuffled::below(flows);
-    let (mut orders, mut back) = ([order(), order(), order(), order()], order());
+    let (mut orders, mut back, mut order_6) = ([order(), order(), order(), order()], order(), order());
+    let figure = |who: &str| Figure::new(who, "ns a packet");
     let mut figures = AtFlows {
         flows,
-        testpmd: Figure::new("testpmd", "ns a packet"),
-        swap: Figure::new("the same swap, in process", "ns a packet"),
-        rte_hash: Figure::new("swap + rte_hash", "ns a packet"),
-        hashbrown: Figure::new("swap + hashbrown", "ns a packet"),
-        client: Figure::new("Flowgate, client → appliance", "ns a packet"),
-        answer: Figure::new("Flowgate, appliance → client", "ns a packet"),
+        testpmd: figure("testpmd"),
+        swap: figure("the same swap in this process"),
+        rte_hash: figure("that swap and rte_hash, 16-byte keys"),
+        hashbrown: figure("that swap and hashbrown, 16-byte keys"),
+        client: figure("Flowgate, client → appliance"),
+        answer: figure("Flowgate, appliance → client"),
+        ipv6: with_ipv6.then(|| figure("Flowgate, IPv6 client → appliance")),
+        pages: pages_name(gateway.pages),
     };
-    for round in 0..bench.rounds {
-        figures.testpmd.samples.push(bench.testpmd.measure(time)?);
+    figures.testpmd = bench.yardstick(|| {
         figures.swap.samples.push(swap_for(&mut swap, time, &mut orders[0])?);
         figures.rte_hash.samples.push(swap_for(&mut rte_hash, time, &mut orders[1])?);
         figures.hashbrown.samples.push(swap_for(&mut hashbrown, time, &mut orders[2])?);
         figures.client.samples.push(gateway.client_packets(time, &mut orders[3])?);
         figures.answer.samples.push(gateway.answers(time, &mut back)?);
-        bench.says(format_args!("{} flows, round {}: {}", count(flows), round + 1, figures.latest()));
-    }
+        if let (Some(figure), Some(gateway)) = (&mut figures.ipv6, &mut ipv6) {
+            figure.samples.push(gateway.client_packets(time, &mut order_6)?);
+        }
+        Ok(())
+    })?;
     let known = [
         ("rte_hash", rte_hash.forwarder.flows.added, rte_hash.forwarder.flows.refused),
         ("hashbrown", hashbrown.forwarder.flows.added, hashbrown.forwarder.flows.refused),
@@ -123,46 +141,59 @@ fn at(bench: &mut Bench, flows: u32) -> Result<AtFlows, Failure> {
             return Err(format!("{name} has {added} flows of {flows} and had no room for {refused}").into());
         }
     }
+    bench.says(format_args!("  best: {}", figures.best()));
     Ok(figures)
 }
 
 impl AtFlows {
+    /// Every contender's, in the order of the rows.
     pub fn figures(&self) -> [&Figure; 6] {
         [&self.testpmd, &self.swap, &self.rte_hash, &self.hashbrown, &self.client, &self.answer]
     }
 
-    fn latest(&self) -> String {
-        self.figures().map(|figure| format!("{} {:.1}", figure.contender, figure.samples.last())).join(", ")
+    fn best(&self) -> String {
+        let each = |figure: &Figure| format!("{} {:.1}", figure.contender, figure.best());
+        self.figures().into_iter().chain(&self.ipv6).map(each).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The row in which `ours` stands beside the others.
+    fn row(&self, title: &str, ours: &Figure, limit: Option<f64>) -> Row {
+        let mut row = Row::new("packets", format!("{title}, {} flows", count(self.flows)));
+        let beside = [&self.testpmd, &self.swap, &self.rte_hash, &self.hashbrown, ours];
+        row.figures = beside.into_iter().cloned().collect();
+        let ratio = ours.best() / self.testpmd.best();
+        match limit {
+            Some(limit) => row.verdicts.push(at_most("a packet", ratio, limit, "Y")),
+            None => row.notes.push(format!("{ratio:.2} Y; there is no bar.")),
+        }
+        row.notes.push(format!("Flowgate's table lies in {}.", self.pages));
+        row
     }
 }
 
 /// The rows, and the same figures by number of flows for the plot.
-pub fn run(bench: &mut Bench) -> Result<(Vec<Row>, Vec<AtFlows>), Failure> {
+pub fn run(bench: &Bench) -> Result<(Vec<Row>, Vec<AtFlows>), Failure> {
     let mut curve = Vec::new();
-    for flows in bench.flows.clone() {
-        curve.push(at(bench, flows)?);
+    for flows in &bench.flows {
+        curve.push(at(bench, *flows)?);
     }
     let mut rows = Vec::new();
-    for (title, ours, bars) in [
-        ("established packet client → appliance", true, [(1 << 10, 2.0), (1 << 20, 4.0)].as_slice()),
-        ("appliance → client", false, [(1 << 20, 3.0)].as_slice()),
-    ] {
-        for at in &curve {
-            let figure = if ours { &at.client } else { &at.answer };
-            let mut row = Row::new("packets", format!("{title}, {} flows", count(at.flows)));
-            for beside in [&at.testpmd, &at.swap, &at.rte_hash, &at.hashbrown, figure] {
-                row.figures.push(beside.clone());
-            }
-            if let Some((_, limit)) = bars.iter().find(|(flows, _)| *flows == at.flows) {
-                row.verdicts.push(at_most(
-                    "cost of a packet",
-                    figure.best() / at.testpmd.best(),
-                    *limit,
-                    "Y",
-                ));
-            } else {
-                row.notes.push(format!("{:.2} Y; no bar", figure.best() / at.testpmd.best()));
-            }
+    for at in &curve {
+        let limit = match at.flows {
+            CLIENT_FEW => Some(2.0),
+            MANY => Some(4.0),
+            _ => None,
+        };
+        rows.push(at.row("established packet client → appliance", &at.client, limit));
+    }
+    for at in &curve {
+        let limit = (at.flows == MANY).then_some(3.0);
+        rows.push(at.row("packet appliance → client", &at.answer, limit));
+    }
+    for at in &curve {
+        if let Some(ipv6) = &at.ipv6 {
+            let mut row = at.row("established IPv6 packet client → appliance", ipv6, None);
+            row.notes.push("Frames of 78 bytes, the shortest with TCP over IPv6.".to_owned());
             rows.push(row);
         }
     }
