@@ -1,0 +1,229 @@
+//! The appliances: every target of the gateway, on one port. A packet comes in GENEVE and goes back with its
+//! outer addresses swapped and all else as it was, cookie and options included (W-4), but for a note of when it
+//! was there. An appliance can be told to lose, to delay and to die; a dead one answers no health check.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use flowgate::io::{Burst, PacketBuf, PortQueue};
+use flowgate::wire::ethernet::{self, Link, ethertype};
+use flowgate::wire::geneve::{self, outer};
+
+use super::ends::Common;
+use super::frames::{Mark, Unreadable, since};
+use super::names::mixed;
+use super::neighbour;
+use super::orders::Orders;
+use super::port::{Port, Source};
+
+/// Packets that are delayed at most; more than that are swallowed.
+pub const DELAYED: usize = 16_384;
+
+/// What all appliances do to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Behaviour {
+    /// The share of packets that they swallow, of 2³².
+    pub loses: u64,
+    /// How long they keep each, in nanoseconds.
+    pub delay_ns: u64,
+}
+
+/// Where a flow was seen last.
+#[derive(Clone, Copy, Default)]
+struct Seat {
+    epoch: u32,
+    cookie: u32,
+    target: u16,
+    is_taken: bool,
+}
+
+/// All appliances.
+pub struct Appliances<B> {
+    /// Sorted.
+    addresses: Vec<u32>,
+    behaviour: Behaviour,
+    seats: Vec<Seat>,
+    /// What is on its way back, and when it leaves.
+    delayed: VecDeque<(u64, B)>,
+    random: u64,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Back,
+    Gone,
+}
+
+impl<B: PacketBuf> Appliances<B> {
+    /// Those at `addresses`, for a load of so many flows.
+    pub fn new(addresses: &[Ipv4Addr], behaviour: Behaviour, flows: u32, seed: u64) -> Appliances<B> {
+        Appliances {
+            addresses: addresses.iter().map(|address| address.to_bits()).collect(),
+            behaviour,
+            seats: vec![Seat::default(); flows as usize],
+            delayed: VecDeque::with_capacity(if behaviour.delay_ns > 0 { DELAYED } else { 0 }),
+            random: mixed(!seed),
+        }
+    }
+
+    /// Takes what has arrived, if all of it can be answered; sends what was delayed long enough. Returns how
+    /// many packets there were.
+    pub fn round<Q: PortQueue<Buf = B>, S: Source<Buf = B>>(
+        &mut self,
+        common: &mut Common<S>,
+        port: &mut Port<Q>,
+        orders: &Orders,
+    ) -> usize {
+        while port.room() > 0 && self.delayed.front().is_some_and(|(due, _)| *due <= common.now_ns) {
+            if let Some((_, packet)) = self.delayed.pop_front() {
+                port.put(packet);
+            }
+        }
+        port.flush();
+        if !port.is_empty() {
+            return 0;
+        }
+        let mut burst = Burst::new();
+        port.receive(&mut burst);
+        let received = burst.len();
+        for mut packet in burst {
+            if self.take(common, port, orders, packet.bytes_mut()) == Fate::Gone {
+                continue;
+            }
+            if self.behaviour.delay_ns == 0 {
+                port.put(packet);
+            } else {
+                self.delayed.push_back((common.now_ns + self.behaviour.delay_ns, packet));
+            }
+        }
+        port.flush();
+        received
+    }
+
+    /// What becomes of a frame; one that goes back is changed to.
+    fn take<Q: PortQueue<Buf = B>, S: Source<Buf = B>>(
+        &mut self,
+        common: &mut Common<S>,
+        port: &mut Port<Q>,
+        orders: &Orders,
+        frame: &mut [u8],
+    ) -> Fate {
+        let Ok(link) = Link::parse(frame) else { return self.bad(common) };
+        let start = usize::from(link.header_len);
+        let outer = match outer::parse(&frame[start..]) {
+            Ok(outer) if link.ethertype == ethertype::IPV4 => outer,
+            Err(outer::OuterError::NotGeneve) => {
+                self.answer_neighbour(common, port, orders, frame);
+                return Fate::Gone;
+            }
+            _ => return self.bad(common),
+        };
+        let Ok(target) = self.addresses.binary_search(&outer.dst_ip) else { return self.bad(common) };
+        let payload = start + usize::from(outer.udp_payload_offset);
+        let end = payload + usize::from(outer.udp_payload_len);
+        let Ok(tunnel) = geneve::parse(&frame[payload..end]) else { return self.bad(common) };
+        let inner = payload + usize::from(tunnel.inner_offset);
+        let seen = match common.frames.read_packet(&frame[inner..end]) {
+            Ok(seen) => seen,
+            Err(unreadable) => {
+                let counts = &mut common.interval.counts;
+                match unreadable {
+                    Unreadable::Stranger => counts.strangers += 1,
+                    Unreadable::Damaged => counts.damaged += 1,
+                }
+                return Fate::Gone;
+            }
+        };
+        if outer.src_port < 49_152 || !geneve::has_canonical_options(&frame[payload..end]) {
+            common.interval.counts.bad_tunnel += 1;
+        }
+        let is_data = seen.payload_len > 0;
+        let (way, counts) = (seen.way.index(), &mut common.interval.counts);
+        counts.at_appliance[way] += u64::from(is_data);
+        let dead = orders.is_dead(target);
+        let swallowed = dead || self.loses_this() || self.delayed.len() >= DELAYED;
+        if seen.name.is_flood() {
+            counts.flood_at_appliance += 1;
+        } else {
+            self.keep_seat(common, orders, &seen, tunnel.cookie, target);
+        }
+        if is_data {
+            common.interval.by_target[target] += 1;
+            if let Some(stamp) = seen.stamp {
+                let cycles = since(common.now, stamp);
+                let nanoseconds = common.nanoseconds.of_cycles(cycles);
+                common.interval.latencies.to_appliance[way].record(nanoseconds);
+                Mark::of(cycles).write(&mut frame[inner..end], seen.tcp);
+            }
+        }
+        let counts = &mut common.interval.counts;
+        if swallowed {
+            counts.swallowed[way] += u64::from(is_data);
+            return Fate::Gone;
+        }
+        counts.returned[way] += u64::from(is_data);
+        ethernet::swap_addresses(frame);
+        let (source, destination) = frame[start + 12..start + 20].split_at_mut(4);
+        source.swap_with_slice(destination);
+        Fate::Back
+    }
+
+    fn bad<S>(&self, common: &mut Common<S>) -> Fate {
+        common.interval.counts.bad_tunnel += 1;
+        Fate::Gone
+    }
+
+    fn loses_this(&mut self) -> bool {
+        if self.behaviour.loses == 0 {
+            return false;
+        }
+        self.random = mixed(self.random);
+        self.random >> 32 < self.behaviour.loses
+    }
+
+    /// A flow stays at its target, under its cookie.
+    fn keep_seat<S>(
+        &mut self,
+        common: &mut Common<S>,
+        orders: &Orders,
+        seen: &super::frames::Seen,
+        cookie: u32,
+        target: usize,
+    ) {
+        let Some(seat) = self.seats.get_mut(seen.name.slot as usize) else {
+            common.interval.counts.strangers += 1;
+            return;
+        };
+        let counts = &mut common.interval.counts;
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 4,096 targets")]
+        let target = target as u16;
+        if seat.is_taken && seat.epoch == seen.name.epoch {
+            if seat.target != target {
+                counts.moved += 1;
+                counts.moved_off_dead += u64::from(orders.ever_died(usize::from(seat.target)));
+            }
+            counts.cookie_changed += u64::from(seat.cookie != cookie);
+        }
+        *seat = Seat { epoch: seen.name.epoch, cookie, target, is_taken: true };
+    }
+
+    /// ARP, ping and health checks of targets that are alive.
+    fn answer_neighbour<Q: PortQueue<Buf = B>, S: Source<Buf = B>>(
+        &self,
+        common: &mut Common<S>,
+        port: &mut Port<Q>,
+        orders: &Orders,
+        frame: &[u8],
+    ) {
+        let is_ours = |address: u32| {
+            self.addresses.binary_search(&address).ok().map(|target| (target, orders.is_dead(target)))
+        };
+        let Some(answer) = neighbour::answer(frame, is_ours) else { return };
+        let sent =
+            port.write(&mut common.source, answer.bytes().len(), |out| out.copy_from_slice(answer.bytes()));
+        if let (true, Some(target)) = (sent, answer.checked_target()) {
+            common.interval.checks_by_target[target] += 1;
+        }
+    }
+}

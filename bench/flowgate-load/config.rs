@@ -1,0 +1,125 @@
+//! The documents of a daemon that a load fits: its ports are the other ends of ours, its targets the ones that we
+//! play.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::devices::{Refusal, device};
+use super::neighbour::mac_text;
+use super::options::Options;
+
+/// The port of the health checks. Any is answered.
+const HEALTH_PORT: u16 = 80;
+
+/// Writes `node.toml` and `objects.json` into the folder.
+pub fn write(options: &Options, dir: &Path) -> Result<(), Refusal> {
+    fs::create_dir_all(dir)?;
+    let dir = dir.canonicalize()?;
+    fs::write(dir.join("node.toml"), node(options, &dir))?;
+    let objects = serde_json::to_string_pretty(&objects(options))?;
+    fs::write(dir.join("objects.json"), objects + "\n")?;
+    eprintln!("flowgate-load: wrote {} and objects.json beside it", dir.join("node.toml").display());
+    Ok(())
+}
+
+/// The gateway's address on the targets' network: the first one of it that no target has.
+fn underlay(targets: &[Ipv4Addr]) -> Ipv4Addr {
+    let network = targets.first().map_or(0, |first| first.to_bits()) & 0xffff_ff00;
+    let free = (network + 1..network + 255).map(Ipv4Addr::from_bits).find(|own| !targets.contains(own));
+    free.unwrap_or(Ipv4Addr::from_bits(network))
+}
+
+fn node(options: &Options, dir: &Path) -> String {
+    let targets = &options.targets.0;
+    let (core, control) = match options.cores.as_slice() {
+        [gateway, rest @ ..] => (*gateway, rest.first().copied().unwrap_or(*gateway)),
+        [] => (0, 1),
+    };
+    let idle = match options.sleep {
+        Some(pause) => format!("idle = \"sleep\"\nsleep_us = {}", pause.clamp(1, 1000)),
+        None => "idle = \"poll\"".to_owned(),
+    };
+    let hugepages = if options.no_huge { "never" } else { "auto" };
+    // Twice as many, as ended flows stay for ten seconds.
+    let flows = (options.flows.saturating_mul(2)).clamp(1024, 1 << 24).next_power_of_two();
+    let folder = dir.display();
+    let mut toml = format!(
+        r#"# A gateway for flowgate-load, written by `flowgate-load --write-config`.
+state_directory = "{folder}/state"
+objects = "{folder}/objects.json"
+
+[socket]
+path = "{folder}/flowgated.sock"
+
+[eal]
+hugepages = "{hugepages}"
+file_prefix = "flowgate-loaded-{}"
+
+[workers]
+cores = [{core}]
+control_cores = [{control}]
+flows = {flows}
+{idle}
+"#,
+        std::process::id()
+    );
+    for (number, (name, mtu)) in
+        [("clients", 1500), ("servers", 1500), ("targets", 1600)].into_iter().enumerate()
+    {
+        let device = device(options.devices, true, number, dir);
+        toml += &format!("\n[[ports]]\nname = \"{name}\"\ndevice = \"{device}\"\nmtu = {mtu}\n");
+    }
+    let address = underlay(targets);
+    toml += &format!(
+        r#"
+[underlay]
+port = "targets"
+address = "{address}/24"
+
+[[endpoints]]
+name = "load"
+id = "0xa1"
+kind = "wire"
+ports = ["clients", "servers"]
+load_balancer = "load"
+"#
+    );
+    for target in targets {
+        toml += &format!("\n[[neighbours]]\naddress = \"{target}\"\nmac = \"{}\"\n", mac_text(*target));
+    }
+    toml
+}
+
+fn objects(options: &Options) -> serde_json::Value {
+    let targets: Vec<_> = options.targets.0.iter().map(|target| json!({"address": target})).collect();
+    json!({
+        "version": 1,
+        "load_balancers": [{
+            "name": "load",
+            "ip_address_type": "dualstack",
+            "listener": {
+                "target_group": "load",
+                "attributes": {"flowgate.tcp.unknown_flow": "reset"},
+            },
+        }],
+        "target_groups": [{
+            "name": "load",
+            "health_check": {
+                "protocol": "HTTP",
+                "port": HEALTH_PORT,
+                "healthy_threshold": 1,
+                "unhealthy_threshold": 2,
+            },
+            "attributes": {
+                "flowgate.health_check.interval_ms": "500",
+                "flowgate.health_check.timeout_ms": "500",
+                "flowgate.reset.both_ends": "true",
+                "send_tcp_reset.on_unhealthy.enabled": "true",
+            },
+            "targets": targets,
+        }],
+    })
+}

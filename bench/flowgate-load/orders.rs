@@ -1,0 +1,85 @@
+//! What the main thread tells the generator's while it runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// What the generator is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Targets answer health checks, and nothing is sent.
+    Wait = 0,
+    /// Flows open.
+    Open = 1,
+    /// Data flows, flows come and go.
+    Run = 2,
+    /// Nothing new is sent; what is on its way arrives.
+    Drain = 3,
+    /// Flows close.
+    Close = 4,
+    /// The thread ends.
+    Stop = 5,
+}
+
+/// A target's health.
+#[derive(Debug, Default)]
+struct Life {
+    dead: AtomicBool,
+    ever_died: AtomicBool,
+}
+
+/// Orders, given at any time.
+#[derive(Debug)]
+pub struct Orders {
+    phase: AtomicU8,
+    /// Data packets a second, both ways together; `u64::MAX`: as many as the gateway takes.
+    rate: AtomicU64,
+    lives: Box<[Life]>,
+}
+
+impl Orders {
+    pub fn new(rate: u64, targets: usize) -> Orders {
+        Orders {
+            phase: AtomicU8::new(Phase::Wait as u8),
+            rate: AtomicU64::new(rate),
+            lives: (0..targets).map(|_| Life::default()).collect(),
+        }
+    }
+
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Wait,
+            1 => Phase::Open,
+            2 => Phase::Run,
+            3 => Phase::Drain,
+            4 => Phase::Close,
+            _ => Phase::Stop,
+        }
+    }
+
+    pub fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Relaxed)
+    }
+
+    pub fn set_rate(&self, rate: u64) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// Lets a target die, or live again.
+    pub fn set_dead(&self, target: usize, dead: bool) {
+        if let Some(life) = self.lives.get(target) {
+            life.ever_died.fetch_or(dead, Ordering::Relaxed);
+            life.dead.store(dead, Ordering::Relaxed);
+        }
+    }
+
+    pub fn is_dead(&self, target: usize) -> bool {
+        self.lives.get(target).is_some_and(|life| life.dead.load(Ordering::Relaxed))
+    }
+
+    pub fn ever_died(&self, target: usize) -> bool {
+        self.lives.get(target).is_some_and(|life| life.ever_died.load(Ordering::Relaxed))
+    }
+}
