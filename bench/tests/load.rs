@@ -1,0 +1,183 @@
+//! `flowgate-load` as a user runs it: against a daemon over `net_memif`, and by itself. What must hold is asserted,
+//! times are not, as machines that run tests have few cores and other things to do: nobody polls, there are no
+//! hugepages, and the rate is a low one.
+//!
+//! Needs root, for a network namespace of its own, and `flowgated` built beside `flowgate-load`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const LOAD: &str = env!("CARGO_BIN_EXE_flowgate-load");
+
+/// What every load here has.
+const GENTLE: [&str; 8] = ["--no-huge", "--sleep", "50", "--targets", "3", "--flows", "400", "--max-loss=0"];
+
+/// How long the daemon may take to come up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The daemon, which is built with the rest of the workspace.
+fn flowgated() -> PathBuf {
+    let path = Path::new(LOAD).with_file_name("flowgated");
+    assert!(path.exists(), "{} is not there: `cargo build --bin flowgated` makes it", path.display());
+    path
+}
+
+fn ip(arguments: &[&str]) {
+    let status = Command::new("ip").args(arguments).status().expect("iproute2 is installed");
+    assert!(status.success(), "ip {}", arguments.join(" "));
+}
+
+/// A namespace with a running daemon in it; both go when this is dropped.
+struct Gateway {
+    namespace: String,
+    folder: tempfile::TempDir,
+    daemon: Option<Child>,
+}
+
+impl Gateway {
+    fn start() -> Gateway {
+        let namespace = format!("fg-load-{}", std::process::id());
+        ip(&["netns", "add", &namespace]);
+        let folder = tempfile::Builder::new().prefix("flowgate-load-").tempdir().expect("a temporary folder");
+        let mut gateway = Gateway { namespace, folder, daemon: None };
+        let (status, said) = gateway.load(&["--write-config"]);
+        assert!(status.success(), "{said}");
+        let log = File::create(gateway.path("flowgated.log")).expect("the folder is writable");
+        let config = gateway.path("node.toml");
+        let daemon = gateway.within(&flowgated()).arg("--config").arg(config).stderr(log).spawn();
+        gateway.daemon = Some(daemon.expect("flowgated starts"));
+        let begun = Instant::now();
+        while !gateway.log().contains("flowgated is ready") {
+            assert!(begun.elapsed() < PATIENCE, "flowgated is not ready: {}", gateway.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+        gateway
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("flowgated.log")).unwrap_or_default()
+    }
+
+    fn within(&self, program: &Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace]).arg(program);
+        command
+    }
+
+    /// Runs `flowgate-load` with these arguments besides; how it ended, and what it said.
+    fn load(&self, arguments: &[&str]) -> (ExitStatus, String) {
+        let mut command = self.within(Path::new(LOAD));
+        command.arg("--dir").arg(self.folder.path()).args(GENTLE).args(arguments);
+        said_by(command)
+    }
+
+    /// The same, and the summary.
+    fn summary_of(&self, arguments: &[&str]) -> (ExitStatus, Value) {
+        let file = self.path("summary.json");
+        let json = ["--json", file.to_str().expect("a plain path")];
+        let (status, said) = self.load(&[arguments, &json].concat());
+        (status, summary(&file, &said))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("---- flowgated\n{}", self.log());
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            // `ip netns exec` becomes the program, so this is the daemon itself. One that ended already is told in
+            // the log above.
+            daemon.kill().ok();
+            daemon.wait().ok();
+        }
+        ip(&["netns", "del", &self.namespace]);
+    }
+}
+
+fn said_by(mut command: Command) -> (ExitStatus, String) {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status, String::from_utf8_lossy(&said).into_owned())
+}
+
+fn summary(file: &Path, said: &str) -> Value {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("no summary ({error}): {said}"));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Up and down together.
+fn sum(of: &Value) -> u64 {
+    ["up", "down"].iter().map(|way| of[way].as_u64().expect("a number")).sum()
+}
+
+/// Nothing lost, nothing wrong, all that was asked for sent.
+fn assert_sound(summary: &Value) {
+    let said = serde_json::to_string_pretty(summary).expect("JSON");
+    assert_eq!(summary["violations"]["sum"], 0, "{said}");
+    for lost in ["lost_to_appliance", "lost_from_appliance", "swallowed", "late", "resets"] {
+        assert_eq!(sum(&summary[lost]), 0, "{lost}: {said}");
+    }
+    assert!(sum(&summary["sent"]) > 3000, "{said}");
+    assert_eq!(sum(&summary["arrived"]), sum(&summary["sent"]), "{said}");
+    for way in ["client_to_server_ns", "server_to_client_ns"] {
+        assert_eq!(summary["latency"][way]["count"].as_u64().map(|count| count > 1500), Some(true), "{said}");
+    }
+}
+
+#[test]
+fn a_daemon_over_memif_carries_a_load_and_tells_flows_of_a_dead_target() {
+    let gateway = Gateway::start();
+
+    // IMIX in both directions and both IP versions, and flows that come and go.
+    let plot = gateway.path("plot.svg");
+    let load = ["--rate", "3000", "--duration", "2", "--size", "imix", "--ipv6", "0.3", "--new-flows", "50"];
+    let (status, seen) =
+        gateway.summary_of(&[&load[..], &["--plot", plot.to_str().expect("a plain path")]].concat());
+    assert_sound(&seen);
+    assert!(status.success(), "{status}");
+    assert!(seen["closed"].as_u64() > Some(70), "{}", seen["closed"]);
+    assert_eq!(std::fs::read_to_string(plot).map(|svg| svg.starts_with("<svg")).ok(), Some(true));
+
+    // A flood that fills the flow table of 1,024 several times over: no established flow may suffer.
+    let (status, seen) = gateway.summary_of(&["--rate", "3000", "--duration", "2", "--syn-flood", "2000"]);
+    assert_sound(&seen);
+    assert!(status.success(), "{status}");
+    assert!(seen["flood"]["arrived"].as_u64() > Some(2000), "{}", seen["flood"]);
+
+    // A target dies: its flows are reset, open anew at another target, and no other flow moves. What was sent to it
+    // until the checks knew is lost, and the exit code says so.
+    let (status, seen) = gateway.summary_of(&["--rate", "3000", "--duration", "5", "--die", "2@1"]);
+    assert_eq!(status.code(), Some(1), "loss has an exit code");
+    assert_eq!(seen["violations"]["sum"], 0, "{seen}");
+    assert!(sum(&seen["resets"]) > 50, "{seen}");
+    assert!(sum(&seen["swallowed"]) > 0, "{seen}");
+    let series = seen["series"].as_array().expect("points");
+    let late = series.iter().filter(|point| point["second"].as_f64() > Some(4.5));
+    for point in late.clone() {
+        assert_eq!(sum(&point["resets"]), 0, "all flows have found another target: {point}");
+    }
+    assert!(late.count() > 0);
+}
+
+#[test]
+fn a_gateway_of_its_own_shows_a_load_without_a_daemon() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("summary.json");
+    let mut command = Command::new(LOAD);
+    command.args(["--self", "--rate", "3000", "--duration", "2", "--new-flows", "50", "--json"]).arg(&file);
+    command.args(GENTLE);
+    let (status, said) = said_by(command);
+    assert_sound(&summary(&file, &said));
+    assert!(status.success(), "{said}");
+    assert!(said.contains("violations: none"), "{said}");
+}
