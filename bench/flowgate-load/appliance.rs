@@ -10,7 +10,7 @@ use flowgate::wire::ethernet::{self, Link, ethertype};
 use flowgate::wire::geneve::{self, outer};
 
 use super::ends::Common;
-use super::frames::{Mark, Unreadable, since};
+use super::frames::{Mark, Seen, Unreadable, since};
 use super::names::mixed;
 use super::neighbour;
 use super::orders::Orders;
@@ -42,10 +42,33 @@ pub struct Appliances<B> {
     /// Sorted.
     addresses: Vec<u32>,
     behaviour: Behaviour,
+    /// Others play the ends: their packets go back too.
+    is_alone: bool,
     seats: Vec<Seat>,
     /// What is on its way back, and when it leaves.
     delayed: VecDeque<(u64, B)>,
     random: u64,
+}
+
+/// A frame's outer headers.
+struct Tunnel {
+    target: usize,
+    cookie: u32,
+    /// Where the outer IP addresses are in the frame.
+    addresses: usize,
+    /// Where the inner packet is.
+    inner: usize,
+    end: usize,
+    /// Whether it is to the byte what W-1 to W-3 say of a gateway's.
+    is_exact: bool,
+}
+
+/// Why a frame has no tunnel that is read.
+enum NotOurs {
+    /// It is not for the tunnel.
+    ForTheHost,
+    /// It should have been.
+    Bad,
 }
 
 /// What becomes of a packet.
@@ -56,9 +79,17 @@ enum Fate {
 }
 
 impl<B: PacketBuf> Appliances<B> {
-    /// Those at `addresses`, for a load of so many flows.
-    pub fn new(addresses: &[Ipv4Addr], behaviour: Behaviour, flows: u32, seed: u64) -> Appliances<B> {
+    /// Those at `addresses`, for a load of so many flows. Where they are played alone, the ends are others', and
+    /// their packets go back too.
+    pub fn new(
+        addresses: &[Ipv4Addr],
+        behaviour: Behaviour,
+        is_alone: bool,
+        flows: u32,
+        seed: u64,
+    ) -> Appliances<B> {
         Appliances {
+            is_alone,
             addresses: addresses.iter().map(|address| address.to_bits()).collect(),
             behaviour,
             seats: vec![Seat::default(); flows as usize],
@@ -109,69 +140,95 @@ impl<B: PacketBuf> Appliances<B> {
         orders: &Orders,
         frame: &mut [u8],
     ) -> Fate {
-        let Ok(link) = Link::parse(frame) else { return self.bad(common) };
-        let start = usize::from(link.header_len);
-        let outer = match outer::parse(&frame[start..]) {
-            Ok(outer) if link.ethertype == ethertype::IPV4 => outer,
-            Err(outer::OuterError::NotGeneve) => {
+        let tunnel = match self.tunnel(frame) {
+            Ok(tunnel) => tunnel,
+            Err(NotOurs::ForTheHost) => {
                 self.answer_neighbour(common, port, orders, frame);
                 return Fate::Gone;
             }
-            _ => return self.bad(common),
-        };
-        let Ok(target) = self.addresses.binary_search(&outer.dst_ip) else { return self.bad(common) };
-        let payload = start + usize::from(outer.udp_payload_offset);
-        let end = payload + usize::from(outer.udp_payload_len);
-        let Ok(tunnel) = geneve::parse(&frame[payload..end]) else { return self.bad(common) };
-        let inner = payload + usize::from(tunnel.inner_offset);
-        let seen = match common.frames.read_packet(&frame[inner..end]) {
-            Ok(seen) => seen,
-            Err(unreadable) => {
-                let counts = &mut common.interval.counts;
-                match unreadable {
-                    Unreadable::Stranger => counts.strangers += 1,
-                    Unreadable::Damaged => counts.damaged += 1,
-                }
+            Err(NotOurs::Bad) => {
+                common.interval.counts.bad_tunnel += 1;
                 return Fate::Gone;
             }
         };
-        if outer.src_port < 49_152 || !geneve::has_canonical_options(&frame[payload..end]) {
-            common.interval.counts.bad_tunnel += 1;
-        }
-        let is_data = seen.payload_len > 0;
-        let (way, counts) = (seen.way.index(), &mut common.interval.counts);
-        counts.at_appliance[way] += u64::from(is_data);
-        let dead = orders.is_dead(target);
-        let swallowed = dead || self.loses_this() || self.delayed.len() >= DELAYED;
-        if seen.name.is_flood() {
-            counts.flood_at_appliance += 1;
-        } else {
-            self.keep_seat(common, orders, &seen, tunnel.cookie, target);
-        }
-        if is_data {
-            common.interval.by_target[target] += 1;
-            if let Some(stamp) = seen.stamp {
-                let cycles = since(common.now, stamp);
-                let nanoseconds = common.nanoseconds.of_cycles(cycles);
-                common.interval.latencies.to_appliance[way].record(nanoseconds);
-                Mark::of(cycles).write(&mut frame[inner..end], seen.tcp);
+        common.interval.counts.bad_tunnel += u64::from(!tunnel.is_exact);
+        let fate = match common.frames.read_packet(&frame[tunnel.inner..tunnel.end]) {
+            Ok(seen) => self.take_ours(common, orders, &tunnel, &seen, &mut frame[tunnel.inner..tunnel.end]),
+            Err(Unreadable::Stranger) if self.is_alone => {
+                common.interval.counts.others += 1;
+                if orders.is_dead(tunnel.target) || self.loses_this() { Fate::Gone } else { Fate::Back }
             }
+            Err(Unreadable::Stranger) => {
+                common.interval.counts.strangers += 1;
+                Fate::Gone
+            }
+            Err(Unreadable::Damaged) => {
+                common.interval.counts.damaged += 1;
+                Fate::Gone
+            }
+        };
+        if fate == Fate::Back {
+            ethernet::swap_addresses(frame);
+            let (source, destination) = frame[tunnel.addresses..tunnel.addresses + 8].split_at_mut(4);
+            source.swap_with_slice(destination);
         }
-        let counts = &mut common.interval.counts;
-        if swallowed {
-            counts.swallowed[way] += u64::from(is_data);
-            return Fate::Gone;
-        }
-        counts.returned[way] += u64::from(is_data);
-        ethernet::swap_addresses(frame);
-        let (source, destination) = frame[start + 12..start + 20].split_at_mut(4);
-        source.swap_with_slice(destination);
-        Fate::Back
+        fate
     }
 
-    fn bad<S>(&self, common: &mut Common<S>) -> Fate {
-        common.interval.counts.bad_tunnel += 1;
-        Fate::Gone
+    /// Reads the outer headers of a frame.
+    fn tunnel(&self, frame: &[u8]) -> Result<Tunnel, NotOurs> {
+        let link = Link::parse(frame).map_err(|_| NotOurs::Bad)?;
+        let start = usize::from(link.header_len);
+        let outer = match outer::parse(&frame[start..]) {
+            Ok(outer) if link.ethertype == ethertype::IPV4 => outer,
+            Err(outer::OuterError::NotGeneve) => return Err(NotOurs::ForTheHost),
+            _ => return Err(NotOurs::Bad),
+        };
+        let target = self.addresses.binary_search(&outer.dst_ip).map_err(|_| NotOurs::Bad)?;
+        let payload = start + usize::from(outer.udp_payload_offset);
+        let end = payload + usize::from(outer.udp_payload_len);
+        let geneve = geneve::parse(&frame[payload..end]).map_err(|_| NotOurs::Bad)?;
+        Ok(Tunnel {
+            target,
+            cookie: geneve.cookie,
+            addresses: start + 12,
+            inner: payload + usize::from(geneve.inner_offset),
+            end,
+            is_exact: outer.src_port >= 49_152 && geneve::has_canonical_options(&frame[payload..end]),
+        })
+    }
+
+    /// What becomes of a packet of our own ends, which is noted.
+    fn take_ours<S>(
+        &mut self,
+        common: &mut Common<S>,
+        orders: &Orders,
+        tunnel: &Tunnel,
+        seen: &Seen,
+        inner: &mut [u8],
+    ) -> Fate {
+        let data = u64::from(seen.payload_len > 0);
+        let way = seen.way.index();
+        common.interval.counts.at_appliance[way] += data;
+        if seen.name.is_flood() {
+            common.interval.counts.flood_at_appliance += 1;
+        } else {
+            self.keep_seat(common, orders, seen, tunnel);
+        }
+        if let Some(stamp) = seen.stamp {
+            common.interval.by_target[tunnel.target] += 1;
+            let cycles = since(common.now, stamp);
+            let nanoseconds = common.nanoseconds.of_cycles(cycles);
+            common.interval.latencies.to_appliance[way].record(nanoseconds);
+            Mark::of(cycles).write(inner, seen.tcp);
+        }
+        let counts = &mut common.interval.counts;
+        if orders.is_dead(tunnel.target) || self.loses_this() || self.delayed.len() >= DELAYED {
+            counts.swallowed[way] += data;
+            return Fate::Gone;
+        }
+        counts.returned[way] += data;
+        Fate::Back
     }
 
     fn loses_this(&mut self) -> bool {
@@ -187,9 +244,8 @@ impl<B: PacketBuf> Appliances<B> {
         &mut self,
         common: &mut Common<S>,
         orders: &Orders,
-        seen: &super::frames::Seen,
-        cookie: u32,
-        target: usize,
+        seen: &Seen,
+        &Tunnel { target, cookie, .. }: &Tunnel,
     ) {
         let Some(seat) = self.seats.get_mut(seen.name.slot as usize) else {
             common.interval.counts.strangers += 1;

@@ -72,13 +72,24 @@ pub fn start(options: &Options, devices: &[String]) -> Result<(Eal, Mempool), Re
     let delayed = if options.appliance_delay > 0 { DELAYED } else { 0 };
     let packets = (7 * usize::from(RING) + delayed).next_power_of_two() - 1;
     let bytes = packets * PACKET_MEMORY;
+    // A virtio-user device shows its other end all of this process's memory: in few files, as the protocol has
+    // room for eight, and in hugepages, as other memory has none.
+    let is_shared = devices.iter().any(|device| device.contains("virtio_user"));
+    let mut extra = options.eal.clone();
+    extra.extend(is_shared.then(|| "--single-file-segments".to_owned()));
+    let hugepages = match (options.no_huge, is_shared) {
+        (true, true) => return Err("virtio-user needs hugepages: leave out --no-huge".into()),
+        (true, false) => Hugepages::Never,
+        (false, true) => Hugepages::Always,
+        (false, false) => Hugepages::Auto,
+    };
     let config = EalConfig {
         cores: affinity::allowed_cpus()?,
-        hugepages: if options.no_huge { Hugepages::Never } else { Hugepages::Auto },
+        hugepages,
         memory_mb: u32::try_from(bytes >> 20)? + 64,
         file_prefix: format!("flowgate-load-{}", std::process::id()),
         devices: devices.to_vec(),
-        extra: options.eal.clone(),
+        extra,
     };
     let eal = Eal::start(&config.arguments(&hugepages::Hugepages::of_this_machine()?)?)?;
     let pool = Mempool::new(

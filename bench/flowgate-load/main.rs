@@ -154,6 +154,7 @@ fn start_generator(
     reports: Reports,
 ) -> Result<std::thread::JoinHandle<()>, Refusal> {
     let naming = Naming::new(options.seed, options.ipv6);
+    let is_alone = sides.clients.is_none() && sides.servers.is_none();
     let mut engine = Engine::new(EngineParts {
         load: Load {
             flows: options.flows,
@@ -171,7 +172,13 @@ fn start_generator(
             servers: sides.servers.map(Port::new),
             targets: sides.targets.map(Port::new),
         },
-        appliances: Appliances::new(&options.targets.0, options.behaviour(), options.flows, options.seed),
+        appliances: Appliances::new(
+            &options.targets.0,
+            options.behaviour(),
+            is_alone,
+            options.flows,
+            options.seed,
+        ),
         reports,
         targets: options.targets.0.len(),
         now: clock.cycles(),

@@ -84,6 +84,8 @@ counts! {
     flood_arrived: u64,
     /// Packets that are none of ours, or of a flow that was never opened.
     strangers: u64,
+    /// Packets of other people's ends that came to an appliance that is played alone.
+    others: u64,
     /// Packets with a wrong checksum or payload.
     damaged: u64,
     /// Tunnel packets that are not what a gateway may send.

@@ -162,6 +162,9 @@ pub fn summary(options: &Options, outcome: &Outcome) -> String {
             grouped(counts.flood_arrived)
         );
     }
+    if counts.others > 0 {
+        text += &format!("  packets of others at the appliances: {}\n", grouped(counts.others));
+    }
     if counts.cookie_changed > 0 {
         text += &format!("  packets under another cookie than the flow's last: {}\n", counts.cookie_changed);
     }
@@ -288,7 +291,7 @@ pub fn json(options: &Options, outcome: &Outcome) -> Value {
             "moved_off_dead": counts.moved_off_dead, "strangers": counts.strangers,
             "damaged": counts.damaged, "bad_tunnel": counts.bad_tunnel, "sum": counts.violations(),
         },
-        "cookie_changed": counts.cookie_changed, "late": pair(counts.late),
+        "others": counts.others, "cookie_changed": counts.cookie_changed, "late": pair(counts.late),
         "health_checks": total.checks_by_target.iter().sum::<u64>(), "stalled": counts.stalled,
         "by_target": total.by_target,
         "latency": latencies,

@@ -158,7 +158,7 @@ impl Play {
         let per_millisecond = per_millisecond.expect("some number");
         let port = || Some(Port::new(MemoryPort::default()));
         let engine = Engine::new(EngineParts {
-            appliances: Appliances::new(&TARGETS, behaviour, load.flows, 1),
+            appliances: Appliances::new(&TARGETS, behaviour, false, load.flows, 1),
             load,
             orders: Arc::clone(&orders),
             frames: frames(),
