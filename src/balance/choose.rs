@@ -23,6 +23,8 @@ pub struct TargetMap {
     pub rows: Arc<[Row]>,
     /// Everyone in it.
     pub members: Arc<[Member]>,
+    /// The same as a set: a bit for each [`TargetId`].
+    present: Arc<[u64]>,
 }
 
 /// Where a new flow goes.
@@ -35,6 +37,24 @@ pub struct Choice {
 }
 
 impl TargetMap {
+    /// A table with these rows and members.
+    pub(super) fn new(rows: Arc<[Row]>, members: Arc<[Member]>) -> TargetMap {
+        let words = members.iter().map(|member| member.target().index() / 64 + 1).max().unwrap_or(0);
+        let mut present = vec![0; words];
+        for member in &*members {
+            let id = member.target().index();
+            present[id / 64] |= 1 << (id % 64);
+        }
+        TargetMap { rows, members, present: present.into() }
+    }
+
+    /// Whether a target is a member.
+    #[inline]
+    pub fn has(&self, target: TargetId) -> bool {
+        let id = target.index();
+        self.present.get(id / 64).is_some_and(|word| word >> (id % 64) & 1 != 0)
+    }
+
     /// See [`choose`].
     #[inline]
     pub fn choose(&self, choice_hash: u64, is_healthy: impl Fn(TargetId) -> bool) -> Option<Choice> {

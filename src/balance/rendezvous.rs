@@ -3,6 +3,7 @@
 //! or changing its weight a full look only at the rows that the target is in.
 #![forbid(unsafe_code)]
 
+use std::cell::OnceCell;
 use std::net::Ipv4Addr;
 
 use super::ROWS;
@@ -45,13 +46,21 @@ pub struct Builder {
     seed: HashSeed,
     members: Vec<Member>,
     rows: Box<[ScoredRow]>,
+    /// The table for workers, once it was asked for and as long as nothing changes: to make it takes a pass
+    /// over all rows, and it is asked for whenever anything changes on the node.
+    made: OnceCell<TargetMap>,
 }
 
 impl Builder {
     /// A group without members. Nodes that must agree have the same seed.
     #[must_use]
     pub fn new(seed: HashSeed) -> Builder {
-        Builder { seed, members: Vec::new(), rows: vec![ScoredRow::EMPTY; ROWS].into_boxed_slice() }
+        Builder {
+            seed,
+            members: Vec::new(),
+            rows: vec![ScoredRow::EMPTY; ROWS].into_boxed_slice(),
+            made: OnceCell::new(),
+        }
     }
 
     /// Adds a target. One that has the same id or address is replaced. With weight 0 it is a member
@@ -66,10 +75,12 @@ impl Builder {
             row.consider(number, &member);
         }
         self.members.push(member);
+        self.made.take();
     }
 
     /// Takes a target away: its rows go to their second choices. Does nothing if it is no member.
     pub fn remove(&mut self, target: TargetId) {
+        self.made.take();
         self.members.retain(|member| member.target() != target);
         for (number, row) in numbered(&mut self.rows) {
             if row.has(target) {
@@ -81,6 +92,7 @@ impl Builder {
     /// Changes a target's weight. Does nothing if it is no member.
     pub fn reweight(&mut self, target: TargetId, weight: u16) {
         let Some(place) = self.members.iter().position(|member| member.target() == target) else { return };
+        self.made.take();
         let before = self.members[place].weight();
         self.members[place].set_weight(weight);
         for (number, row) in numbered(&mut self.rows) {
@@ -98,16 +110,20 @@ impl Builder {
         &self.members
     }
 
-    /// The table as it is now, for workers.
+    /// The table as it is now, for workers. Between two changes it is the same one, shared.
     #[must_use]
     pub fn map(&self) -> TargetMap {
+        self.made.get_or_init(|| self.make()).clone()
+    }
+
+    fn make(&self) -> TargetMap {
         let choices = |row: &ScoredRow| {
             let first = row.first.1;
             Row { first, second: if row.second.0.is_none() { first } else { row.second.1 } }
         };
         let nobody = self.members.iter().all(|member| member.weight() == 0);
         let rows = if nobody { [].into() } else { self.rows.iter().map(choices).collect() };
-        TargetMap { rows, members: self.members.as_slice().into() }
+        TargetMap::new(rows, self.members.as_slice().into())
     }
 }
 

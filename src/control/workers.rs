@@ -122,7 +122,8 @@ impl Workers {
     }
 
     /// Gives every worker a forwarding state.
-    pub fn publish(&mut self, forwarding: Forwarding) {
+    pub fn publish(&mut self, mut forwarding: Forwarding) {
+        forwarding.prepare();
         let forwarding = Arc::new(forwarding);
         for link in &mut self.links {
             link.send(ToWorker::Forwarding(Arc::clone(&forwarding)));

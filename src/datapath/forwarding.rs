@@ -3,16 +3,18 @@
 //! The control core compiles it, hands one `Arc` of it to each worker through the worker's ring and
 //! gets that `Arc` back when the worker has taken the next one; so it is freed where it was made.
 //! The only thing that changes under a live `Forwarding` is the targets' [`Condition`], which each
-//! worker keeps in a [`Conditions`] of its own and which small messages update.
+//! worker keeps in a [`Conditions`] of its own and which small messages update. Whatever can be worked out
+//! beforehand is, so that no burst waits for a worker that takes a new one over.
 
 use std::sync::Arc;
 
+pub use super::conditions::{Conditions, Standing};
 use super::interfaces::{Interface, PortInterfaces};
 use super::routes::Routes;
 use super::steering::{Steering, any_source_port};
 use crate::balance::TargetMap;
 use crate::flow::{Timers, Tuple};
-use crate::id::{EndpointId, GatewayId, InterfaceId, Millis, PortId, TargetId, WorkerId};
+use crate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
 use crate::wire::geneve::outer::OuterTemplate;
 
 /// One version of the forwarding state.
@@ -31,12 +33,18 @@ pub struct Forwarding {
     /// By [`TargetId`]. A target that was deregistered stays until its last flow has ended (T-4).
     pub targets: Box<[Option<Target>]>,
     /// The targets' conditions when this was compiled, by [`TargetId`].
-    pub conditions: Box<[Condition]>,
+    pub conditions: Standing,
     /// The side where the targets are.
     pub underlay: Underlay,
 }
 
 impl Forwarding {
+    /// Works out beforehand what workers would have to count when they take this over. Called by the control
+    /// core on what it is about to publish.
+    pub fn prepare(&mut self) {
+        self.conditions.count(&self.gateways);
+    }
+
     /// The endpoint, unless there is none with this number.
     #[inline]
     pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
@@ -264,145 +272,4 @@ pub enum Condition {
     Unhealthy,
     /// Deregistered, its delay over (T-4).
     Removed,
-}
-
-/// One worker's copy of the targets' conditions, since when the unhealthy are so, and how many
-/// members of each load balancer are healthy.
-#[derive(Debug)]
-pub struct Conditions {
-    by_target: Box<[Condition]>,
-    /// Since when an unhealthy target is so; `None` for longer than any guard asks for, and for others.
-    unhealthy_since: Box<[Option<Millis>]>,
-    members: Box<[Members]>,
-    /// The next target whose time is looked at.
-    hand: usize,
-}
-
-/// How many targets new flows of a load balancer may go to.
-#[derive(Clone, Copy, Debug, Default)]
-struct Members {
-    healthy: u16,
-    /// Of a hundred, rounded down.
-    healthy_percent: u8,
-}
-
-/// More than the longest hold of a reset, and far less than [`Millis`] can tell apart.
-const LONG_UNHEALTHY_MS: u32 = 2 * 3_600_000;
-
-impl Conditions {
-    /// Room for so many targets and load balancers; nobody is healthy.
-    pub fn new(targets: usize, gateways: usize) -> Conditions {
-        Conditions {
-            by_target: vec![Condition::Removed; targets].into(),
-            unhealthy_since: vec![None; targets].into(),
-            members: vec![Members::default(); gateways].into(),
-            hand: 0,
-        }
-    }
-
-    /// The condition of a target.
-    #[inline]
-    pub fn of(&self, target: TargetId) -> Condition {
-        self.by_target.get(target.index()).copied().unwrap_or(Condition::Removed)
-    }
-
-    /// Whether the target's flows go on as they are: it is neither unhealthy nor removed.
-    #[inline]
-    pub fn is_in(&self, target: TargetId) -> bool {
-        matches!(self.of(target), Condition::Healthy | Condition::Initial | Condition::Draining)
-    }
-
-    /// For how many milliseconds an unhealthy target has been so.
-    #[inline]
-    pub fn unhealthy_for(&self, target: TargetId, now: Millis) -> u32 {
-        let since = self.unhealthy_since.get(target.index()).copied().flatten();
-        since.map_or(u32::MAX, |since| now.since(since))
-    }
-
-    /// Whether some target that new flows of this load balancer may go to is healthy.
-    #[inline]
-    pub fn any_healthy(&self, gateway: GatewayId) -> bool {
-        self.members.get(gateway.index()).is_some_and(|members| members.healthy > 0)
-    }
-
-    /// How many of a hundred targets that new flows of this load balancer may go to are healthy,
-    /// rounded down.
-    #[inline]
-    pub fn healthy_percent(&self, gateway: GatewayId) -> u8 {
-        self.members.get(gateway.index()).map_or(0, |members| members.healthy_percent)
-    }
-
-    /// Takes over the conditions that a new forwarding state came with.
-    pub fn install(&mut self, forwarding: &Forwarding, now: Millis) {
-        let known = forwarding.conditions.len().min(self.by_target.len());
-        for (place, condition) in forwarding.conditions.iter().enumerate().take(known) {
-            self.change(place, *condition, now);
-        }
-        self.by_target[known..].fill(Condition::Removed);
-        for (gateway, members) in forwarding.gateways.iter().zip(self.members.iter_mut()) {
-            *members =
-                gateway.as_ref().map_or_else(Members::default, |gateway| count(&self.by_target, gateway));
-        }
-    }
-
-    /// Sets one target's condition. A message about a target that `forwarding` does not have in
-    /// that slot any more (or not yet) changes nothing.
-    pub fn set(
-        &mut self,
-        forwarding: &Forwarding,
-        id: TargetId,
-        generation: u16,
-        condition: Condition,
-        now: Millis,
-    ) {
-        let Some(target) = forwarding.target(id, generation) else { return };
-        self.change(id.index(), condition, now);
-        let Some(gateway_id) = target.gateway else { return };
-        if let (Some(gateway), Some(members)) =
-            (forwarding.gateway(gateway_id), self.members.get_mut(gateway_id.index()))
-        {
-            *members = count(&self.by_target, gateway);
-        }
-    }
-
-    /// Looks at one target, so that no time is kept for so long that it would seem to lie ahead. To be
-    /// called once a round.
-    #[inline]
-    pub fn age(&mut self, now: Millis) {
-        match self.unhealthy_since.get_mut(self.hand) {
-            Some(since) => {
-                if since.is_some_and(|at| now.since(at) >= LONG_UNHEALTHY_MS) {
-                    *since = None;
-                }
-                self.hand += 1;
-            }
-            None => self.hand = 0,
-        }
-    }
-
-    fn change(&mut self, place: usize, condition: Condition, now: Millis) {
-        let (Some(before), Some(since)) =
-            (self.by_target.get_mut(place), self.unhealthy_since.get_mut(place))
-        else {
-            return;
-        };
-        if *before != condition {
-            *before = condition;
-            *since = (condition == Condition::Unhealthy).then_some(now);
-        }
-    }
-}
-
-/// How many of the load balancer's members are healthy.
-fn count(by_target: &[Condition], gateway: &Gateway) -> Members {
-    let members = &gateway.map.members;
-    let healthy = members
-        .iter()
-        .filter(|member| by_target.get(member.target().index()) == Some(&Condition::Healthy))
-        .count();
-    let percent = (healthy * 100).checked_div(members.len()).unwrap_or(0);
-    Members {
-        healthy: u16::try_from(healthy).unwrap_or(u16::MAX),
-        healthy_percent: u8::try_from(percent).unwrap_or(100),
-    }
 }

@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod arrival;
+mod conditions;
 pub mod counters;
 pub mod decide;
 pub mod fast_path;

@@ -1,7 +1,8 @@
 //! Telling silent flows that their target is out (R-10, `flowgate.reset.proactive`).
 //!
 //! When a target's condition changes, or the forwarding state does, or a hold is over, the worker
-//! walks its flow table once: a few entries and a few resets a round, so that no packet waits (F-13).
+//! looks whether a target with flows is out, and if so walks its flow table once: a few targets, a few entries
+//! and a few resets a round, so that no packet waits (F-13).
 //! Whose ends are told is decided flow by flow ([`unasked`]), by what holds when the walk comes by; so
 //! targets may fail, recover and be registered anew in its midst. What a guard holds back, or a port does not
 //! give a packet for, is looked at again in a later walk.
@@ -28,6 +29,9 @@ use crate::wire::tcp::Seq;
 /// Entries looked at in one round at most.
 const STEPS_A_ROUND: u32 = 32;
 
+/// Targets looked at in one round at most, to find out whether a walk is due.
+const TARGETS_A_ROUND: usize = 64;
+
 /// Flows told in one round at most: with two resets each, a burst.
 const FLOWS_A_ROUND: usize = 16;
 
@@ -39,6 +43,10 @@ const AGAIN_AFTER_MS: u32 = 10;
 pub struct Sweep {
     /// Whether some load balancer has silent flows told.
     armed: bool,
+    /// The target that is looked at next, while it is found out whether a walk is due.
+    looking: Option<usize>,
+    /// A target whose flows are to be told was found.
+    due: bool,
     /// The entry to look at next, while a walk is on.
     next: Option<u32>,
     /// Something changed since the walk began: another is due.
@@ -50,33 +58,40 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Whether a walk is on.
+    /// Whether a walk is on, or it is being found out whether one is due.
     pub fn is_on(&self) -> bool {
-        self.next.is_some()
+        self.next.is_some() || self.looking.is_some()
     }
 
-    /// Begins a walk if flows of some target may have to be told now, and notes when they will.
+    /// Something changed: finds out, from here on, whether flows of some target have to be told.
     #[cold]
-    pub fn begin(
+    pub fn begin(&mut self, forwarding: &Forwarding) {
+        self.again_at = None;
+        self.due = false;
+        self.armed = forwarding.conditions.tells_silent(&forwarding.gateways);
+        self.looking = self.armed.then_some(0);
+        if !self.armed {
+            self.next = None;
+        }
+    }
+
+    /// Looks at some targets. When all were looked at, a walk begins if flows of one have to be told now, and
+    /// when they will have to be is noted.
+    fn look(
         &mut self,
+        from: usize,
         forwarding: &Forwarding,
         conditions: &Conditions,
         counters: &WorkerCounters,
         now: Millis,
     ) {
-        self.again_at = None;
-        self.armed = forwarding.gateways.iter().flatten().any(|gateway| gateway.policy.proactive);
-        if !self.armed {
-            self.next = None;
-            return;
-        }
-        let mut due = false;
-        for (place, target) in forwarding.targets.iter().enumerate() {
-            let (Some(target), Ok(place)) = (target, u16::try_from(place)) else { continue };
-            let id = TargetId(place);
+        let all = forwarding.targets.len();
+        let to = all.min(from + TARGETS_A_ROUND);
+        for id in (from..to).filter_map(|place| u16::try_from(place).ok()).map(TargetId) {
             let condition = conditions.of(id);
             let out = matches!(condition, Condition::Unhealthy | Condition::Removed);
-            if !out || counters.target(id).active_tcp_flows.get() == 0 {
+            let Some(Some(target)) = forwarding.targets.get(id.index()).filter(|_| out) else { continue };
+            if counters.target(id).active_tcp_flows.get() == 0 {
                 continue;
             }
             let gateway = target.gateway.and_then(|id| forwarding.gateway(id));
@@ -85,11 +100,14 @@ impl Sweep {
             if condition == Condition::Unhealthy && held > 0 {
                 self.look_again(now, held);
             } else {
-                due = true;
+                self.due = true;
             }
         }
-        self.changed |= due && self.next.is_some();
-        self.next = self.next.or(due.then_some(0));
+        self.looking = (to < all).then_some(to);
+        if self.looking.is_none() {
+            self.changed |= self.due && self.next.is_some();
+            self.next = self.next.or(self.due.then_some(0));
+        }
     }
 
     /// Looks again in so many milliseconds at the latest.
@@ -121,7 +139,10 @@ impl<B: PacketBuf> Pipeline<B> {
     #[cold]
     fn sweep_step<Q: PortQueue<Buf = B>>(&mut self, forwarding: &Forwarding, ports: &mut [Q]) {
         if self.sweep.again_at.is_some_and(|at| at == self.now || self.now.since(at) > 0) {
-            self.sweep.begin(forwarding, &self.conditions, &self.counters, self.now);
+            self.sweep.begin(forwarding);
+        }
+        if let Some(from) = self.sweep.looking {
+            self.sweep.look(from, forwarding, &self.conditions, &self.counters, self.now);
         }
         let Some(from) = self.sweep.next else { return };
         let mut flows: ArrayVec<EntryId, FLOWS_A_ROUND> = ArrayVec::new();

@@ -37,8 +37,9 @@ use crate::io::{Burst, PortQueue};
 /// Distinct link-layer headers a worker keeps: far more than a wire has stations.
 pub const LINKS: u16 = 32_768;
 
-/// Messages taken from the control core in one round at most.
-const MESSAGES_A_ROUND: usize = 64;
+/// Messages taken from the control core in one round at most: each may miss the caches some times, and a
+/// thousand targets may fail at once.
+const MESSAGES_A_ROUND: usize = 16;
 
 /// Entries the ageing hand looks at in one round at most: two cache lines' worth of waiting.
 const AGE_STEPS_A_ROUND: u32 = 32;
@@ -284,8 +285,7 @@ impl<Q: PortQueue> Worker<Q> {
 
     fn take_messages(&mut self) {
         if self.take_each_message() {
-            let Pipeline { sweep, conditions, counters, now, .. } = &mut self.pipeline;
-            sweep.begin(&self.forwarding, conditions, counters, *now);
+            self.pipeline.sweep.begin(&self.forwarding);
         }
     }
 

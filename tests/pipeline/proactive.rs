@@ -86,6 +86,23 @@ fn both_ends_are_told_from_their_own_last_acknowledgements() {
     }
 }
 
+// R-10, F-13: more targets than a worker looks at in one round.
+#[test]
+fn the_last_of_many_targets_is_not_forgotten() {
+    let mut bench = Bench::new(100);
+    proactive(&mut bench);
+    bench.publish();
+    let last = (4000..).find(|port| connect(&mut bench, *port) > 90).unwrap();
+    let target = connect(&mut bench, last);
+    assert!(target > 90);
+    bench.set_condition(0, Condition::Unhealthy);
+    bench.take();
+    let before = told(&bench);
+    bench.set_condition(target, Condition::Unhealthy);
+    assert_eq!(bench.take().len(), 2);
+    assert_eq!(told(&bench), before + 2);
+}
+
 // off by default.
 #[test]
 fn by_default_nobody_is_told_unasked() {
