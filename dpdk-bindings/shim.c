@@ -72,6 +72,13 @@ void shim_pktmbuf_truncate(struct rte_mbuf *packet, uint32_t len)
 	packet->pkt_len = len;
 }
 
+uint64_t shim_page_size(const void *address)
+{
+	const struct rte_memseg_list *list = rte_mem_virt2memseg_list(address);
+
+	return list == NULL ? 0 : list->page_sz;
+}
+
 int shim_link_get_nowait(uint16_t port, struct shim_link *link)
 {
 	struct rte_eth_link seen = {0};

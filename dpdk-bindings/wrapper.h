@@ -16,6 +16,7 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_memory.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
 #include <rte_version.h>
@@ -50,6 +51,9 @@ void shim_pktmbuf_free(struct rte_mbuf *packet);
 
 /* Cuts a chained packet to its first `len` bytes and frees the segments behind them. */
 void shim_pktmbuf_truncate(struct rte_mbuf *packet, uint32_t len);
+
+/* Bytes of a page of the DPDK memory that `address` is in; 0 if it is in none. */
+uint64_t shim_page_size(const void *address);
 
 int shim_link_get_nowait(uint16_t port, struct shim_link *link);
 

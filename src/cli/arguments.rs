@@ -16,7 +16,7 @@ use crate::control::socket::methods::attributes::{
 use crate::control::socket::methods::balancers::{DescribeListeners, DescribeLoadBalancers};
 use crate::control::socket::methods::groups::DescribeTargetGroups;
 use crate::control::socket::methods::health::DescribeTargetHealth;
-use crate::control::socket::methods::node::{AdvanceClock, GetCounters};
+use crate::control::socket::methods::node::{AdvanceClock, DescribeWorkers, GetCounters, Window};
 use crate::control::socket::methods::registration::{
     DeregisterTargets, RegisterTargets, TargetName, TargetToRegister,
 };
@@ -25,6 +25,7 @@ use crate::control::socket::views::{CounterScope, FlowLimit, FlowQuery, FlowStat
 use clap::{Args, Parser, Subcommand};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Looks at and changes a running Flowgate gateway.
 ///
@@ -48,6 +49,8 @@ pub(super) struct Arguments {
 pub(super) enum Verb {
     /// The targets at a glance: state, reason, since when, live flows.
     Targets(TargetsFlags),
+    /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
+    Workers(GlanceFlags),
     /// List load balancers.
     DescribeLoadBalancers(LoadBalancersFlags),
     /// List listeners and where they forward to.
@@ -97,7 +100,7 @@ pub(super) enum Verb {
     /// List this node's endpoints.
     DescribeEndpoints,
     /// List this node's worker cores.
-    DescribeWorkers,
+    DescribeWorkers(WorkersFlags),
     /// List this node's ports.
     DescribePorts,
     /// Let the daemon's time jump ahead; only of a daemon started for tests.
@@ -109,6 +112,38 @@ pub(super) enum Verb {
 pub(super) struct TargetsFlags {
     /// A target group's name or ARN; all groups if none is given.
     pub(super) target_group: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct GlanceFlags {
+    /// Over how long to look, such as 500ms or 10s; at most 60s.
+    #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME")]
+    pub(super) interval: Duration,
+}
+
+/// A time from a tenth of a second to a minute.
+fn interval(text: &str) -> Result<Duration, String> {
+    let time: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    let time = Duration::try_from(time).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(Window::MAX);
+    if allowed.contains(&time) { Ok(time) } else { Err("it must be 100ms to 60s".to_owned()) }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WorkersFlags {
+    /// Show the longest burst of so many seconds, up to 60.
+    #[arg(long, default_value = "10", value_parser = window, value_name = "SECONDS")]
+    window: Window,
+}
+
+fn window(text: &str) -> Result<Window, String> {
+    text.parse::<u64>().map_err(|error| error.to_string())?.try_into()
+}
+
+impl WorkersFlags {
+    pub(super) fn params(&self) -> DescribeWorkers {
+        DescribeWorkers { window_seconds: self.window }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod objects;
 mod table;
 mod targets;
 mod traffic;
+mod workers;
 
 use arguments::{Arguments, Verb};
 use clap::Parser;
@@ -136,7 +137,8 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
             })
         }
         Verb::DescribeEndpoints => session.show("describe-endpoints", &Value::Null, traffic::endpoints),
-        Verb::DescribeWorkers => session.show("describe-workers", &Value::Null, traffic::workers),
+        Verb::DescribeWorkers(flags) => session.show("describe-workers", &flags.params(), workers::all),
+        Verb::Workers(flags) => workers::glance(session, flags.interval),
         Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
         Verb::Subscribe(flags) => events::follow(session, &flags.params()),
         Verb::DebugAdvanceClock(flags) => {

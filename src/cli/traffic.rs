@@ -1,9 +1,9 @@
-//! Tables of what runs: flows, counters, endpoints, workers, ports.
+//! Tables of what runs: flows, counters, endpoints, ports.
 
 #![forbid(unsafe_code)]
 
 use super::table::{Look, number, optional, span, text};
-use crate::control::socket::methods::node::{Clock, Endpoints, Ports, Workers};
+use crate::control::socket::methods::node::{Clock, Endpoints, Ports};
 use crate::control::socket::views::{CounterSet, Counters, EndpointView, FlowPage};
 
 pub(super) fn flows(page: &FlowPage, look: &Look) -> String {
@@ -115,20 +115,6 @@ fn routed(endpoint: &EndpointView, look: &Look) -> String {
     let neighbours = look.table(["NEIGHBOUR", "INTERFACE", "MAC", "STATE"], neighbours.collect());
     let name = &endpoint.endpoint_name;
     format!("\nEndpoint {name}:\n{interfaces}\n{routes}\n{neighbours}")
-}
-
-pub(super) fn workers(result: &Workers, look: &Look) -> String {
-    let rows = result.workers.iter().map(|worker| {
-        [
-            number(worker.worker),
-            number(worker.core),
-            number(worker.flows),
-            number(worker.capacity),
-            number(worker.generation),
-            number(span(worker.heartbeat_age_ms)),
-        ]
-    });
-    look.table(["WORKER", "CORE", "FLOWS", "CAPACITY", "GENERATION", "HEARTBEAT"], rows.collect())
 }
 
 pub(super) fn ports(result: &Ports, look: &Look) -> String {

@@ -10,6 +10,7 @@
 mod departed;
 mod endpoints;
 mod inband;
+mod load;
 mod network;
 mod resets;
 mod scan;

@@ -9,6 +9,7 @@ use rtrb::{Consumer, Producer};
 use crate::datapath::counters::{Counter, WorkerCounters};
 use crate::datapath::forwarding::{Condition, Forwarding};
 use crate::datapath::messages::{FlowFilter, FromWorker, ToWorker};
+use crate::flow::PageKind;
 use crate::id::{TargetId, WorkerId};
 use crate::io::clock::Clock;
 use crate::wire::ethernet::MacAddr;
@@ -30,6 +31,10 @@ pub struct WorkerLink {
     pub core: u16,
     /// Flows that its table holds at most.
     pub capacity: u32,
+    /// Bytes of a page that its packets lie in; 0 where nobody has said.
+    pub packet_pages: u64,
+    /// The pages that its flow table lies in.
+    pub table_pages: PageKind,
     /// Its counters.
     pub counters: Arc<WorkerCounters>,
     to: Producer<ToWorker>,
@@ -53,6 +58,8 @@ impl WorkerLink {
             id,
             core,
             capacity,
+            packet_pages: 0,
+            table_pages: PageKind::Small,
             counters,
             to,
             from,

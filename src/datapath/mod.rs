@@ -19,6 +19,7 @@ pub mod forwarding;
 pub mod fragments;
 pub mod host;
 pub mod icmp_errors;
+mod idle;
 pub mod interfaces;
 pub mod leaving;
 pub mod links;

@@ -7,7 +7,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
@@ -19,6 +18,8 @@ use super::forwarding::{Conditions, Forwarding};
 use super::fragments::Fragments;
 use super::host::HostPort;
 use super::icmp_errors::Allowance;
+pub use super::idle::Idle;
+use super::idle::Rest;
 use super::links::LinkTable;
 use super::load::STATES;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
@@ -52,18 +53,6 @@ const SCAN_STEPS_A_ROUND: u32 = 32;
 
 /// Room in the ring that a scan leaves for events.
 const SCAN_LEAVES: usize = 256;
-
-/// Rounds without a packet after which a worker that may sleep does.
-const EMPTY_ROUNDS_BEFORE_SLEEP: u32 = 64;
-
-/// What a worker does when nothing arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// It polls on: the least latency, a whole core.
-    Poll,
-    /// It sleeps for so long after some empty rounds.
-    Sleep(Duration),
-}
 
 /// What a worker is made of.
 pub struct WorkerParts<Q: PortQueue> {
@@ -157,23 +146,18 @@ impl<Q: PortQueue> Worker<Q> {
 
     /// Rounds until `stop`.
     pub fn run(&mut self, clock: &Clock, idle: Idle, stop: &AtomicBool) {
-        let mut empty_rounds = 0;
+        let mut rest = Rest::new(idle);
         let mut began = clock.cycles();
         while !stop.load(Ordering::Relaxed) {
             let (handled, ended) = self.counted_round(clock, clock.now(), began);
-            if handled > 0 {
-                empty_rounds = 0;
-            } else if let (Idle::Sleep(pause), None, false) = (idle, &self.scan, self.pipeline.sweep.is_on())
-            {
-                empty_rounds += 1;
-                if empty_rounds >= EMPTY_ROUNDS_BEFORE_SLEEP {
-                    std::thread::sleep(pause);
-                    began = clock.cycles();
-                    self.pipeline.counters.slept_cycles.add(began.wrapping_sub(ended));
-                    continue;
-                }
-            }
             began = ended;
+            if handled > 0 || self.has_work() {
+                rest.busy();
+            } else if let Some(pause) = rest.empty() {
+                std::thread::sleep(pause);
+                began = clock.cycles();
+                self.pipeline.counters.slept_cycles.add(began.wrapping_sub(ended));
+            }
         }
         self.pipeline.give_up_waiting();
         self.pipeline.fragments.give_up(&self.pipeline.counters);
@@ -184,18 +168,29 @@ impl<Q: PortQueue> Worker<Q> {
     #[inline]
     pub fn counted_round(&mut self, clock: &Clock, now: Millis, began: u64) -> (usize, u64) {
         let handled = self.round(now, began);
-        let counters = &self.pipeline.counters;
         let ended = clock.cycles();
+        self.account(handled, began, ended);
+        (handled, ended)
+    }
+
+    /// Accounts for a round that began and ended so.
+    #[inline]
+    fn account(&self, handled: usize, began: u64, ended: u64) {
+        let counters = &self.pipeline.counters;
         let took = ended.wrapping_sub(began);
         counters.rounds.add(1);
-        if handled > 0 || self.told {
-            counters.longest_rounds.note(self.pipeline.now, took, ended);
-        }
         if handled > 0 {
             counters.busy_rounds.add(1);
             counters.busy_cycles.add(took);
         }
-        (handled, ended)
+        if handled > 0 || self.told {
+            counters.longest_rounds.note(self.pipeline.now, took, ended);
+        }
+    }
+
+    /// Whether there is something to be done round by round, without a packet.
+    fn has_work(&self) -> bool {
+        self.told || self.scan.is_some() || self.pipeline.sweep.is_on() || self.age_due > 0
     }
 
     /// One round; returns how many packets it handled.

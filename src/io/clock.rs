@@ -85,6 +85,18 @@ impl Clock {
         self.source.read()
     }
 
+    /// How often it counts in a second.
+    pub fn cycles_per_second(&self) -> u64 {
+        self.cycles_per_second
+    }
+
+    /// The time of day when [`Clock::cycles`] was `at`, now or in the past.
+    pub fn time_of_day_of_cycle(&self, at: u64) -> SystemTime {
+        let ago = self.duration_of(self.cycles().saturating_sub(at));
+        let wall = SystemTime::now();
+        wall.checked_sub(ago).unwrap_or(wall)
+    }
+
     /// Nanoseconds that one cycle takes.
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2⁵³")]
     pub fn nanoseconds_per_cycle(&self) -> f64 {
@@ -231,6 +243,18 @@ mod tests {
         let ahead = clock.time_of_day(clock.now().plus(5000));
         let until = ahead.duration_since(SystemTime::now()).expect("to come");
         assert!((4500..=5000).contains(&until.as_millis()), "{until:?}");
+    }
+
+    #[test]
+    fn a_cycle_of_the_past_has_its_time_of_day() {
+        for clock in both() {
+            let then = (clock.cycles(), SystemTime::now());
+            std::thread::sleep(Duration::from_millis(30));
+            let seen = clock.time_of_day_of_cycle(then.0);
+            let error = seen.duration_since(then.1).unwrap_or_else(|error| error.duration());
+            assert!(error < Duration::from_millis(10), "{error:?}");
+            assert_eq!(clock.duration_of(clock.cycles_per_second()), Duration::from_secs(1));
+        }
     }
 
     #[test]

@@ -318,3 +318,22 @@ fn an_interrupted_subscriber_leaves_quietly() {
     let Output { stderr, .. } = child.wait_with_output().unwrap();
     assert!(stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
 }
+
+#[test]
+fn the_workers_are_seen_at_a_glance_between_two_readings() {
+    let daemon = Daemon::start();
+    let table = shown(&daemon, &["workers", "--interval", "100ms"]);
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["0", "1", "2.50M", "200", "20.0", "30", "75.0", "1.00k", "500k", "0.0", "-"]);
+    assert!(table.contains("1.50M by hash, 1.00M by cookie, 0 without state"), "{table}");
+    let two_seconds = shown(&daemon, &["workers", "--interval", "1.2s"]);
+    assert!(two_seconds.lines().nth(1).unwrap().ends_with("17.5 µs"), "{two_seconds}");
+    let json: Value =
+        serde_json::from_str(&shown(&daemon, &["workers", "--interval", "100ms", "--json"])).unwrap();
+    assert_eq!((&json[0]["CyclesPerPacket"], json[0]["TablePercent"].is_f64()), (&200.0.into(), true));
+    let table = shown(&daemon, &["describe-workers", "--window", "60"]);
+    assert!(table.contains("transparent") && table.contains("17.5 µs"), "{table}");
+    for arguments in [["workers", "--interval", "61s"], ["describe-workers", "--window", "0"]] {
+        assert_eq!(refused(&daemon.path(), &arguments).0, 2);
+    }
+}

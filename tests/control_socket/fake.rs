@@ -5,9 +5,9 @@ use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, State, TargetGroup};
 use flowgate::control::socket::views::{
-    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
-    HostInterfaceView, InBandView, InterfaceView, NeighbourView, NextHopView, PortView, Protocol, RouteView,
-    WorkerView,
+    BurstClass, CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
+    FlowStates, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps, NeighbourView,
+    NextHopView, PortView, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::mpsc::UnboundedSender;
@@ -50,6 +51,7 @@ pub struct Fake {
     state: RefCell<State>,
     now: Cell<i64>,
     disk_full: Cell<bool>,
+    readings: Cell<u64>,
     events: Sender<Event>,
 }
 
@@ -59,6 +61,7 @@ impl Fake {
             state: RefCell::new(State::from_document(OBJECTS).unwrap()),
             now: Cell::new(NOW),
             disk_full: Cell::new(false),
+            readings: Cell::new(0),
             events: Sender::new(QUEUE),
         }
     }
@@ -205,7 +208,11 @@ impl Service for Fake {
         ]
     }
 
-    fn workers(&self) -> Vec<WorkerView> {
+    fn workers(&self, window: Duration) -> Vec<WorkerView> {
+        // Each reading finds a second's work done since the one before.
+        let readings = self.readings.get() + 1;
+        self.readings.set(readings);
+        let burst = |microseconds| LongestBurst { microseconds, at: Timestamp::from_unix_ms(NOW - 1500) };
         vec![WorkerView {
             worker: 0,
             core: 1,
@@ -213,6 +220,32 @@ impl Service for Fake {
             capacity: 1_048_576,
             generation: self.state.borrow().generation(),
             heartbeat_age_ms: 3,
+            memory: WorkerMemory { packets: "2 MiB".to_owned(), flow_table: "transparent".to_owned() },
+            load: WorkerLoad {
+                cycles: readings * 2_000_000_000,
+                cycles_per_second: 2_000_000_000,
+                busy_cycles: readings * 500_000_000,
+                slept_cycles: 0,
+                received: readings * 2_000_000,
+                handed_out: readings * 1_000,
+                handed_in: readings * 500_000,
+                bursts: [(1, 10_000), (2, 0), (4, 0), (8, 0), (16, 60_000), (32, 30_000)]
+                    .map(|(from, count)| BurstClass { from, count: readings * count })
+                    .into(),
+                look_ups: LookUps {
+                    by_hash: readings * 1_500_000,
+                    by_cookie: readings * 1_000_000,
+                    stateless: 0,
+                },
+                flow_states: FlowStates {
+                    half_open: 20,
+                    established: 180,
+                    other: 50,
+                    ..FlowStates::default()
+                },
+                longest_burst: (window >= Duration::from_secs(2)).then(|| burst(17.5)),
+                longest_burst_ever: Some(burst(17.5)),
+            },
         }]
     }
 

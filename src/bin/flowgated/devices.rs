@@ -35,6 +35,8 @@ pub struct Devices {
     pub ports: Vec<Port>,
     /// Their names.
     names: Vec<String>,
+    /// What each worker receives into.
+    pools: Vec<Mempool>,
     /// What the frames of the host's network stack are put into; `None` if it sees every port by itself.
     pub host_pool: Option<Mempool>,
     pub eal: Eal,
@@ -109,7 +111,12 @@ impl Devices {
             ports.push(opened);
         }
         let names = config.ports.iter().map(|port| port.name.to_string()).collect();
-        Ok(Devices { ports, names, host_pool, eal })
+        Ok(Devices { ports, names, pools, host_pool, eal })
+    }
+
+    /// Bytes of a page that a worker's packets lie in; 0 if DPDK does not tell.
+    pub fn page_size(&self, worker: u16) -> u64 {
+        self.pools.get(usize::from(worker)).map_or(0, Mempool::page_size)
     }
 
     /// A worker's queue of every port.

@@ -170,15 +170,19 @@ fn build_workers(
         let (to_worker, inbox) = rtrb::RingBuffer::new(TO_WORKER_RING);
         let (events, from_worker) = rtrb::RingBuffer::new(FROM_WORKER_RING);
         let counters = Arc::new(WorkerCounters::default());
-        let capacity = table.capacity();
+        let (capacity, table_pages) = (table.capacity(), table.pages());
+        let packet_pages = devices.page_size(u16::from(id.0));
         tracing::info!(
             worker = id.0,
             core,
             flows = capacity,
-            memory = pages_name(table.pages()),
-            "flow table"
+            "memory: packets in {}, flow table in {}",
+            page_name(packet_pages),
+            pages_name(table_pages),
         );
-        links.push(WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker));
+        let mut link = WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker);
+        (link.packet_pages, link.table_pages) = (packet_pages, table_pages);
+        links.push(link);
         workers.push(Worker::new(WorkerParts {
             id,
             workers: count,
@@ -194,6 +198,15 @@ fn build_workers(
         }));
     }
     Ok((links, workers))
+}
+
+/// What packets lie in, for people.
+fn page_name(bytes: u64) -> String {
+    match bytes {
+        0..=65_536 => "ordinary pages".to_owned(),
+        bytes if bytes < 1 << 30 => format!("hugepages of {} MiB", bytes >> 20),
+        bytes => format!("hugepages of {} GiB", bytes >> 30),
+    }
 }
 
 /// What a table lies in, for people.
@@ -228,6 +241,11 @@ impl Threads {
             let (eal, clock, stop) = (devices.eal.clone(), clock.clone(), Arc::clone(stop));
             let (ready, core) = (ready.clone(), *core);
             let run = move || {
+                if idle != Idle::Poll
+                    && let Err(error) = affinity::wake_on_time()
+                {
+                    tracing::warn!(%error, "a worker at rest may wake some 50 µs late");
+                }
                 let begun = affinity::pin_to(core)
                     .map_err(|error| error.to_string())
                     .and_then(|()| WorkerThread::register(&eal).map_err(|error| error.to_string()));

@@ -68,8 +68,8 @@ impl Service for Core {
         self.inner.borrow().endpoint_views()
     }
 
-    fn workers(&self) -> Vec<WorkerView> {
-        self.inner.borrow().worker_views()
+    fn workers(&self, window: Duration) -> Vec<WorkerView> {
+        self.inner.borrow().worker_views(window)
     }
 
     fn ports(&self) -> Vec<PortView> {
@@ -376,21 +376,6 @@ impl Inner {
         }
         counters
     }
-
-    fn worker_views(&self) -> Vec<WorkerView> {
-        self.workers
-            .links()
-            .iter()
-            .map(|link| WorkerView {
-                worker: link.id.0,
-                core: u32::from(link.core),
-                flows: link.counters.flow_entries.get(),
-                capacity: u64::from(link.capacity),
-                generation: link.counters.configuration.get(),
-                heartbeat_age_ms: u64::try_from(link.silent_for().as_millis()).unwrap_or(u64::MAX),
-            })
-            .collect()
-    }
 }
 
 /// The packet counters of the node or of one worker.
@@ -412,6 +397,10 @@ fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap
         ("IcmpErrorsOfFlows", of(&|all| &all.errors_of_flows)),
         ("IcmpErrorsOfNoFlow", of(&|all| &all.errors_of_no_flow)),
         ("HandedOffPackets", of(&|all| &all.handed_off)),
+        ("HandedInPackets", of(&|all| &all.handed_in)),
+        ("LookUpsByHash", of(&|all| &all.lookups_by_hash)),
+        ("LookUpsByCookie", of(&|all| &all.lookups_by_cookie)),
+        ("LookUpsStateless", of(&|all| &all.lookups_stateless)),
         ("FlowEntries", of(&|all| &all.flow_entries)),
         ("ExpiredFlowCount", of(&|all| &all.flows_expired)),
         ("EvictedFlowCount", of(&|all| &all.flows_evicted)),
@@ -422,6 +411,7 @@ fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap
         ("Rounds", of(&|all| &all.rounds)),
         ("BusyRounds", of(&|all| &all.busy_rounds)),
         ("BusyCycles", of(&|all| &all.busy_cycles)),
+        ("SleptCycles", of(&|all| &all.slept_cycles)),
     ]);
     counters.extend(IcmpAnswer::ALL.iter().map(|answer| {
         let name = format!("AnsweredPackets_{}", answer.name());

@@ -35,4 +35,4 @@ pub const PRODUCT: &str = "flowgate";
 /// Raised when something of the protocol is removed or changes its meaning.
 pub const API_MAJOR: u16 = 1;
 /// Raised when something is added.
-pub const API_MINOR: u16 = 0;
+pub const API_MINOR: u16 = 1;

@@ -15,6 +15,7 @@ use crate::control::model::{Change, ModelError, Outcome, State, TargetGroup};
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
+use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 
 /// The control core, as the socket sees it.
@@ -44,8 +45,8 @@ pub trait Service {
     /// This node's endpoints.
     fn endpoints(&self) -> Vec<EndpointView>;
 
-    /// This node's workers.
-    fn workers(&self) -> Vec<WorkerView>;
+    /// This node's workers; of the longest bursts, those of so much of the time just past.
+    fn workers(&self, window: Duration) -> Vec<WorkerView>;
 
     /// This node's ports.
     fn ports(&self) -> Vec<PortView>;

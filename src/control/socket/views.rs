@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod load;
 mod network;
 
+pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};
 
 use crate::control::events::Timestamp;
@@ -329,24 +331,6 @@ pub struct EndpointView {
     pub load_balancer: Option<String>,
     /// Its live flows.
     pub flows: u64,
-}
-
-/// A worker core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "PascalCase")]
-pub struct WorkerView {
-    /// Its number, from 0.
-    pub worker: u8,
-    /// The core it runs on.
-    pub core: u32,
-    /// Its live flows.
-    pub flows: u64,
-    /// How many flows its table holds at most.
-    pub capacity: u64,
-    /// The configuration it goes by.
-    pub generation: u64,
-    /// Milliseconds since it last said that it lives.
-    pub heartbeat_age_ms: u64,
 }
 
 /// A port.

@@ -195,6 +195,12 @@ impl Mempool {
         unsafe { dpdk_sys::rte_mempool_in_use_count(self.0.pool.as_ptr()) }
     }
 
+    /// Bytes of a page that the pool lies in, ordinary or huge; 0 if DPDK does not know.
+    pub fn page_size(&self) -> u64 {
+        // SAFETY: only looked up among the segments of DPDK's memory; the pool lives while `self` does.
+        unsafe { dpdk_sys::shim_page_size(self.0.pool.as_ptr().cast()) }
+    }
+
     /// The longest frame that one packet of the pool holds behind a full headroom.
     pub fn frame_room(&self) -> usize {
         usize::from(self.0.data_room).saturating_sub(SHIM_PKTMBUF_HEADROOM as usize)

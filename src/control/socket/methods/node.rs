@@ -11,6 +11,7 @@ use crate::control::socket::views::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 pub(super) fn register(table: &mut Dispatcher) {
     table.waiting_method(
@@ -26,7 +27,7 @@ pub(super) fn register(table: &mut Dispatcher) {
     );
     table.method(
         "describe-workers",
-        "Lists this node's worker cores and how full their flow tables are.",
+        "Lists this node's worker cores, how full their flow tables are and how busy they are.",
         describe_workers,
     );
     table.method(
@@ -110,8 +111,55 @@ pub struct Workers {
     pub workers: Vec<WorkerView>,
 }
 
-fn describe_workers(call: &Call<'_>, Nothing {}: Nothing) -> Result<Workers, RpcError> {
-    Ok(Workers { workers: call.service.workers() })
+/// What is asked of the workers.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub struct DescribeWorkers {
+    /// The longest burst is that of so many seconds; 10 where nothing is given.
+    #[serde(default)]
+    pub window_seconds: Window,
+}
+
+/// Some of the last seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Window(#[schemars(range(min = 1, max = 60))] u64);
+
+impl Window {
+    /// How far workers look back, in seconds.
+    pub const MAX: u64 = 60;
+
+    /// The window.
+    pub fn get(self) -> Duration {
+        Duration::from_secs(self.0)
+    }
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window(10)
+    }
+}
+
+impl TryFrom<u64> for Window {
+    type Error = String;
+
+    fn try_from(seconds: u64) -> Result<Window, String> {
+        let allowed = (1..=Window::MAX).contains(&seconds);
+        allowed.then_some(Window(seconds)).ok_or_else(|| {
+            format!("the window '{seconds}' must be between '1-{}' seconds inclusive", Window::MAX)
+        })
+    }
+}
+
+impl From<Window> for u64 {
+    fn from(window: Window) -> u64 {
+        window.0
+    }
+}
+
+fn describe_workers(call: &Call<'_>, asked: DescribeWorkers) -> Result<Workers, RpcError> {
+    Ok(Workers { workers: call.service.workers(asked.window_seconds.get()) })
 }
 
 /// The node's ports.

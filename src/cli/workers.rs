@@ -1,0 +1,261 @@
+//! Workers: what they are, and how busy they are at a glance.
+//!
+//! The glance is the difference of two readings some time apart. What each column means and what to do
+//! about it is in `docs/tuning.md`.
+
+#![forbid(unsafe_code)]
+
+use super::client::{CliError, typed};
+use super::table::{Look, number, span, text};
+use super::{Session, print};
+use crate::control::socket::methods::node::{DescribeWorkers, Window, Workers};
+use crate::control::socket::views::{BurstClass, LongestBurst, WorkerLoad, WorkerView};
+use serde::Serialize;
+use std::time::Duration;
+
+/// The workers as they are configured.
+pub(super) fn all(result: &Workers, look: &Look) -> String {
+    let rows = result.workers.iter().map(|worker| {
+        [
+            number(worker.worker),
+            number(worker.core),
+            number(worker.flows),
+            number(worker.capacity),
+            number(worker.generation),
+            number(span(worker.heartbeat_age_ms)),
+            text(&worker.memory.packets),
+            text(&worker.memory.flow_table),
+            number(longest(worker.load.longest_burst.as_ref())),
+        ]
+    });
+    let headings = [
+        "WORKER",
+        "CORE",
+        "FLOWS",
+        "CAPACITY",
+        "GENERATION",
+        "HEARTBEAT",
+        "PACKETS IN",
+        "FLOWS IN",
+        "LONGEST",
+    ];
+    look.table(headings, rows.collect())
+}
+
+/// Shows how busy the workers were for `interval` from now on.
+pub(super) fn glance(session: &mut Session, interval: Duration) -> Result<(), CliError> {
+    let seconds = interval.as_secs() + u64::from(interval.subsec_nanos() > 0);
+    let asked = DescribeWorkers { window_seconds: Window::try_from(seconds).unwrap_or_default() };
+    let before: Workers = typed(session.client.call("describe-workers", &asked)?)?;
+    std::thread::sleep(interval);
+    let after: Workers = typed(session.client.call("describe-workers", &asked)?)?;
+    let glances = before.workers.iter().zip(&after.workers).map(|(before, after)| Glance::of(before, after));
+    let glances: Vec<Glance> = glances.collect();
+    if session.json {
+        let json = serde_json::to_value(&glances).map_err(|error| CliError::Unreadable(error.to_string()))?;
+        return print(&super::pretty(&json));
+    }
+    print(&shown(&glances, &session.look))
+}
+
+/// One worker between two readings.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Glance {
+    worker: u8,
+    core: u32,
+    packets_per_second: f64,
+    /// None where there were no packets.
+    cycles_per_packet: Option<f64>,
+    /// Packets in a burst, on average.
+    burst_fill: Option<f64>,
+    /// Of a hundred bursts, how many were full.
+    full_percent: Option<f64>,
+    idle_percent: f64,
+    slept_percent: f64,
+    handed_out_per_second: f64,
+    handed_in_per_second: f64,
+    by_hash_per_second: f64,
+    by_cookie_per_second: f64,
+    stateless_per_second: f64,
+    /// Of a hundred places in the flow table, how many are taken.
+    table_percent: f64,
+    longest_burst: Option<LongestBurst>,
+}
+
+impl Glance {
+    fn of(before: &WorkerView, after: &WorkerView) -> Glance {
+        let (old, new) = (&before.load, &after.load);
+        let grown = |of: fn(&WorkerLoad) -> u64| float(of(new).wrapping_sub(of(old)));
+        let cycles = grown(|load| load.cycles).max(1.0);
+        let second = cycles / float(new.cycles_per_second.max(1));
+        let per_second = |of: fn(&WorkerLoad) -> u64| grown(of) / second;
+        let of_cycles = |of: fn(&WorkerLoad) -> u64| 100.0 * grown(of) / cycles;
+        let handled = grown(|load| load.received.wrapping_add(load.handed_in));
+        let bursts = grown(|load| load.bursts.iter().map(|class| class.count).sum());
+        let full = grown(|load| load.bursts.last().map_or(0, |class: &BurstClass| class.count));
+        let of = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+        Glance {
+            worker: after.worker,
+            core: after.core,
+            packets_per_second: handled / second,
+            cycles_per_packet: of(grown(|load| load.busy_cycles), handled),
+            burst_fill: of(grown(|load| load.received), bursts),
+            full_percent: of(100.0 * full, bursts),
+            idle_percent: (100.0 - of_cycles(|load| load.busy_cycles)).max(0.0),
+            slept_percent: of_cycles(|load| load.slept_cycles),
+            handed_out_per_second: per_second(|load| load.handed_out),
+            handed_in_per_second: per_second(|load| load.handed_in),
+            by_hash_per_second: per_second(|load| load.look_ups.by_hash),
+            by_cookie_per_second: per_second(|load| load.look_ups.by_cookie),
+            stateless_per_second: per_second(|load| load.look_ups.stateless),
+            table_percent: of(100.0 * float(after.flows), float(after.capacity)).unwrap_or(0.0),
+            longest_burst: new.longest_burst,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown in three digits")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn shown(glances: &[Glance], look: &Look) -> String {
+    let rows = glances.iter().map(|glance| {
+        [
+            number(glance.worker),
+            number(glance.core),
+            number(scaled(glance.packets_per_second)),
+            number(rounded(glance.cycles_per_packet, 0)),
+            number(rounded(glance.burst_fill, 1)),
+            number(rounded(glance.full_percent, 0)),
+            number(rounded(Some(glance.idle_percent), 1)),
+            number(scaled(glance.handed_out_per_second)),
+            number(scaled(glance.handed_in_per_second)),
+            number(rounded(Some(glance.table_percent), 1)),
+            number(longest(glance.longest_burst.as_ref())),
+        ]
+    });
+    let headings = [
+        "WORKER",
+        "CORE",
+        "PACKETS/S",
+        "CYCLES/P",
+        "BURST",
+        "FULL %",
+        "IDLE %",
+        "OUT/S",
+        "IN/S",
+        "TABLE %",
+        "LONGEST",
+    ];
+    let table = look.table(headings, rows.collect());
+    let sum = |of: fn(&Glance) -> f64| glances.iter().map(of).sum::<f64>();
+    let (hash, cookie, stateless) = (
+        sum(|glance| glance.by_hash_per_second),
+        sum(|glance| glance.by_cookie_per_second),
+        sum(|glance| glance.stateless_per_second),
+    );
+    let look_ups = [hash, cookie, stateless].map(scaled);
+    let [hash, cookie, stateless] = look_ups;
+    format!("{table}\nLook-ups a second: {hash} by hash, {cookie} by cookie, {stateless} without state.\n")
+}
+
+fn longest(burst: Option<&LongestBurst>) -> String {
+    burst.map_or_else(|| "-".to_owned(), |burst| format!("{:.1} µs", burst.microseconds))
+}
+
+fn rounded(number: Option<f64>, digits: usize) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
+}
+
+/// A rate in three digits: `0`, `950`, `12.3k`, `1.25M`.
+fn scaled(rate: f64) -> String {
+    let (value, unit) = match rate {
+        rate if rate < 999.5 => return format!("{rate:.0}"),
+        rate if rate < 999_500.0 => (rate / 1e3, "k"),
+        rate if rate < 999.5e6 => (rate / 1e6, "M"),
+        rate => (rate / 1e9, "G"),
+    };
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::events::Timestamp;
+    use crate::control::socket::views::{LookUps, WorkerMemory};
+    use jiff::tz::TimeZone;
+
+    #[test]
+    fn a_rate_has_three_digits() {
+        for (rate, expected) in [
+            (0.0, "0"),
+            (999.4, "999"),
+            (999.6, "1.00k"),
+            (12_345.0, "12.3k"),
+            (123_456.0, "123k"),
+            (999_600.0, "1.00M"),
+            (1_254_000.0, "1.25M"),
+            (99_960_000.0, "100M"),
+            (1.5e9, "1.50G"),
+        ] {
+            assert_eq!(scaled(rate), expected);
+        }
+    }
+
+    fn view(readings: u64) -> WorkerView {
+        let class = |from, count| BurstClass { from, count: count * readings };
+        WorkerView {
+            worker: 0,
+            core: 3,
+            flows: 524_288,
+            capacity: 1_048_576,
+            generation: 1,
+            heartbeat_age_ms: 1,
+            memory: WorkerMemory { packets: "2 MiB".to_owned(), flow_table: "1 GiB".to_owned() },
+            load: WorkerLoad {
+                // Half a second at 2 GHz.
+                cycles: u64::MAX / 2 + readings * 1_000_000_000,
+                cycles_per_second: 2_000_000_000,
+                busy_cycles: readings * 250_000_000,
+                slept_cycles: readings * 500_000_000,
+                received: readings * 1_000_000,
+                handed_out: readings * 50,
+                handed_in: readings * 250_000,
+                bursts: vec![class(1, 10_000), class(16, 20_000), class(32, 10_000)],
+                look_ups: LookUps {
+                    by_hash: readings * 700_000,
+                    by_cookie: readings * 550_000,
+                    stateless: 0,
+                },
+                longest_burst: Some(LongestBurst { microseconds: 17.25, at: Timestamp::from_unix_ms(0) }),
+                ..WorkerLoad::default()
+            },
+        }
+    }
+
+    #[test]
+    fn two_readings_make_a_line_that_says_it_all() {
+        let look = Look::plain(Timestamp::from_unix_ms(0), TimeZone::UTC);
+        let expected = "\
+WORKER  CORE  PACKETS/S  CYCLES/P  BURST  FULL %  IDLE %  OUT/S  IN/S  TABLE %  LONGEST
+     0     3      2.50M       200   25.0      25    75.0    100  500k     50.0  17.2 µs
+
+Look-ups a second: 1.40M by hash, 1.10M by cookie, 0 without state.
+";
+        assert_eq!(shown(&[Glance::of(&view(1), &view(2))], &look), expected);
+    }
+
+    #[test]
+    fn an_idle_worker_has_no_figures_of_packets() {
+        let (before, mut after) = (view(1), view(1));
+        after.load.cycles += 1_000_000_000;
+        let glance = Glance::of(&before, &after);
+        assert_eq!((glance.cycles_per_packet, glance.burst_fill, glance.full_percent), (None, None, None));
+        assert!((glance.idle_percent - 100.0).abs() < 1e-9 && glance.packets_per_second < 1e-9);
+        // Two readings at one moment are no rate.
+        assert!(Glance::of(&before, &before).packets_per_second < 1e-9);
+    }
+}
