@@ -169,10 +169,10 @@ mod tests {
         #[test]
         fn plain_and_careful_reading_agree(
             six: bool, protocol in prop_oneof![Just(6_u8), Just(17), any::<u8>()], options in 0..2_usize,
-            payload in 0..64_usize, change in proptest::option::of((0..80_usize, any::<u8>())), cut: prop::sample::Index,
+            payload in 0..64_u8, change in proptest::option::of((0..80_usize, any::<u8>())), cut: prop::sample::Index,
             whole: bool, flags in prop_oneof![Just(0_u16), Just(0x4000), any::<u16>()],
         ) {
-            let transport: Vec<u8> = (0..20 + payload).map(|n| if n == 12 { 0x50 } else { n as u8 }).collect();
+            let transport: Vec<u8> = (0..20 + payload).map(|n| if n == 12 { 0x50 } else { n }).collect();
             let mut packet = if six {
                 sample::ipv6([1; 16], [2; 16], protocol, &transport)
             } else {

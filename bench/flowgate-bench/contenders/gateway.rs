@@ -56,7 +56,6 @@ const MESSAGES: usize = 64;
 pub struct WorkerLoop {
     pub worker: Worker<Queue>,
     clock: Clock,
-    counters: Arc<WorkerCounters>,
     /// How far the worker's time is from the clock's: it stands still while the bench is at work.
     offset: u32,
     /// The worker's time at its last round.
@@ -70,16 +69,8 @@ impl Forwarder for WorkerLoop {
     fn round(&mut self) -> usize {
         let now = self.clock.now().plus(self.offset);
         self.last = now.0;
-        let handled = self.worker.round(now, self.began);
-        let ended = self.clock.cycles();
-        let took = ended.wrapping_sub(self.began);
+        let (handled, ended) = self.worker.counted_round(&self.clock, now, self.began);
         self.began = ended;
-        self.counters.rounds.add(1);
-        if handled > 0 {
-            self.counters.busy_rounds.add(1);
-            self.counters.busy_cycles.add(took);
-            self.counters.longest_round_cycles.raise(took);
-        }
         handled
     }
 
@@ -178,8 +169,7 @@ pub fn worker(
         counters: Arc::clone(&counters),
     });
     let clock = Clock::start();
-    let forwarder =
-        WorkerLoop { worker, clock, counters: Arc::clone(&counters), offset: 0, last: 0, began: 0 };
+    let forwarder = WorkerLoop { worker, clock, offset: 0, last: 0, began: 0 };
     Ok(WorkerEnds { forwarder, control, events, counters, pages })
 }
 
