@@ -2,6 +2,7 @@
 
 use super::counters::DropReason;
 use super::decide::Facts;
+use super::flows::FirstPacket;
 use super::forwarding::{Forwarding, PortRole};
 use super::interfaces::{self, Interface};
 use crate::flow::{Direction, FlowKey};
@@ -54,6 +55,11 @@ impl Arrival {
     #[inline]
     pub fn facts(&self) -> Facts {
         Facts { tcp: self.packet.kind == Kind::Tcp, flags: self.packet.tcp_flags, direction: self.direction }
+    }
+
+    /// What a flow that it begins is made of.
+    pub fn first(&self) -> FirstPacket<'_> {
+        FirstPacket { key: &self.key, hash: self.hash, facts: self.facts() }
     }
 
     /// Whether its own header says which flow it is of. A fragment's may not, and an ICMP error is of the

@@ -9,10 +9,14 @@
 //! [`Wire::read`], [`Pipeline::express`] and [`Pipeline::express_back`] and knows nothing else of this.
 
 use super::arrival::Arrival;
-use super::forwarding::{Forwarding, Gateway, PortRole, Underlay};
+use super::counters::DropReason;
+use super::decide::{Debts, Facts};
+use super::flows::{FirstPacket, NoRoom};
+use super::forwarding::{Condition, Forwarding, Gateway, PortRole, Underlay};
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
 use super::sizes::room;
+use crate::balance::Choice;
 use crate::flow::{Cookie, Direction, FlowFlags, FlowKey, FlowState, Guess, LinkId, Probe, Table};
 use crate::id::{EndpointId, GatewayId, PortId};
 use crate::io::{BURST, PacketBuf};
@@ -99,6 +103,28 @@ impl Lane {
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.course == Course::Plain
+    }
+
+    /// What decides over it.
+    #[inline]
+    fn facts(&self) -> Facts {
+        let tcp = self.key.protocol() == protocol::TCP;
+        Facts { tcp, flags: self.tcp_flags, direction: self.direction }
+    }
+
+    /// Whether one of its addresses may be of those that never cross a router: multicast and above, 169.254.0.0/16,
+    /// fe80::/9, the unspecified address.
+    #[inline]
+    fn may_be_link_scope(&self) -> bool {
+        let four = self.key.version() == 4;
+        [Direction::LowToHigh, Direction::HighToLow].into_iter().any(|way| {
+            let (address, _) = self.key.source(way);
+            if four {
+                address >= 0xe000_0000 || address >> 16 == 0xa9fe
+            } else {
+                address >> 120 == 0xff || address >> 119 == 0xfe80 >> 7 || address == 0
+            }
+        })
     }
 
     /// Whether it was read with care, whosever it is.
@@ -230,6 +256,13 @@ impl<'a> Wire<'a> {
         true
     }
 
+    /// GENEVE's part of the outer headers of this packet.
+    #[inline(always)]
+    fn head(&self, lane: &Lane) -> &Head {
+        // 4 or 6.
+        &self.heads[usize::from(lane.key.version() >> 1 & 1)]
+    }
+
     /// A packet that was read plainly, as the general way has it.
     pub fn arrival(&self, lane: &Lane) -> Arrival {
         let (src, src_port) = lane.key.source(lane.direction);
@@ -309,14 +342,64 @@ impl<B: PacketBuf> Pipeline<B> {
             }
             let Some(front) = packet.replace_front(LINK_LEN, lane.total_len) else { break };
             let source_port = wire.underlay.source_port(template, worker, lane.probe.hash());
-            // 4 or 6.
-            let head = &wire.heads[usize::from(lane.key.version() >> 1 & 1)];
-            template.write_before(head, front, (lane.total_len, source_port, cookies.cookie(id, entry).0));
+            template.write_before(
+                wire.head(lane),
+                front,
+                (lane.total_len, source_port, cookies.cookie(id, entry).0),
+            );
             entry.last_seen = now;
             *fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };
             ready += 1;
         }
         ready
+    }
+
+    /// Begins the flow of a packet that was read plainly and has none, and sends it to the flow's target (F-4,
+    /// F-8); if more than that is to be done with it, or another thing, gives it back untouched.
+    #[inline(never)]
+    pub(super) fn begin(
+        &mut self,
+        forwarding: &Forwarding,
+        wire: &Wire<'_>,
+        mut packet: B,
+        lane: &Lane,
+    ) -> Option<B> {
+        let policy = &wire.gateway.policy;
+        let facts = lane.facts();
+        let begins = if facts.tcp { facts.opens() && !policy.mss_clamp } else { true };
+        if !begins || lane.total_len > wire.longest || lane.may_be_link_scope() {
+            return Some(packet);
+        }
+        let choice_hash = self.choice_seed.choice(&lane.key, policy.stickiness);
+        let healthy = |target| self.conditions.of(target) == Condition::Healthy;
+        let Some(Choice { target: target_id, fail_open: false }) =
+            wire.gateway.map.choose(choice_hash, healthy)
+        else {
+            return Some(packet);
+        };
+        let Some(Some(target)) = forwarding.targets.get(target_id.index()) else { return Some(packet) };
+        let Some(template) = &target.template else { return Some(packet) };
+        let Some(header) = packet.bytes().first_chunk() else { return Some(packet) };
+        let Some(link) = self.flows.links.intern_plain(wire.port, header) else { return Some(packet) };
+        let first = FirstPacket { key: &lane.key, hash: lane.probe.hash(), facts };
+        let debts = (false, Debts::NONE);
+        let whose = (target_id, target.generation);
+        let cookie = match self.flows.begin(&first, whose, link, debts, self.now, &self.counters) {
+            Ok(id) => self.flows.table.cookie(id),
+            Err(NoRoom) => {
+                self.counters.gateway(wire.gateway_id).stateless_packets.add(1);
+                self.flows.stateless_cookie(self.worker, first.hash, lane.direction, link) // F-12
+            }
+        };
+        let Some(front) = packet.replace_front(LINK_LEN, lane.total_len) else {
+            self.counters.dropped(DropReason::NoHeadroom);
+            return None;
+        };
+        let source_port = wire.underlay.source_port(template, self.worker, first.hash);
+        template.write_before(wire.head(lane), front, (lane.total_len, source_port, cookie.0));
+        let fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };
+        self.outbound.send(wire.underlay.port, packet, fate, &self.counters);
+        None
     }
 
     /// Sends a packet that an appliance returned out of its wire, if nothing but that is to be done with it;

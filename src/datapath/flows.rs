@@ -8,8 +8,7 @@ use super::forwarding::{Condition, Conditions, Forwarding};
 use super::interfaces::VlanTags;
 use super::links::{LinkTable, MAX_HEADER};
 use crate::flow::{
-    Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowState, LinkId, NewEntry, NotInserted, Table,
-    Timers,
+    Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowKey, FlowState, LinkId, NewEntry, Table, Timers,
 };
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::wire::ethernet::{ADDRESSES_LEN, HEADER_LEN, Link};
@@ -22,6 +21,17 @@ const OVERFLOW_PAST_MS: u32 = 6_000_000;
 /// The table has no room for a flow, and none can be made (F-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
+
+/// What a flow is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstPacket<'a> {
+    /// Its flow.
+    pub key: &'a FlowKey,
+    /// The hash of `key`.
+    pub hash: u64,
+    /// What decides over it.
+    pub facts: Facts,
+}
 
 /// A worker's flows.
 pub struct Flows {
@@ -88,43 +98,43 @@ impl Flows {
         self.links.intern(arrival.port, tags_alone.get(..HEADER_LEN + tags.len())?)
     }
 
-    /// Makes the flow of a first packet. Whoever had to make room for it is ended first.
+    /// Makes the flow of a first packet, which the table was just seen not to have. Whoever had to make room for
+    /// it is ended first.
+    #[inline]
     pub fn begin(
         &mut self,
-        arrival: &Arrival,
+        first: &FirstPacket<'_>,
         (target, target_generation): (TargetId, u16),
         link: LinkId,
         (fail_open, debts): (bool, Debts),
         now: Millis,
         counters: &WorkerCounters,
     ) -> Result<EntryId, NoRoom> {
-        let first = first_state(&arrival.facts());
+        let update = first_state(&first.facts);
+        let direction = first.facts.direction;
         let mut flags = FlowFlags::empty();
-        flags.set(FlowFlags::FIN_LOW, first.fins.low);
-        flags.set(FlowFlags::FIN_HIGH, first.fins.high);
-        flags.set(FlowFlags::INITIATOR_HIGH, arrival.direction == Direction::HighToLow);
+        flags.set(FlowFlags::FIN_LOW, update.fins.low);
+        flags.set(FlowFlags::FIN_HIGH, update.fins.high);
+        flags.set(FlowFlags::INITIATOR_HIGH, direction == Direction::HighToLow);
         flags.set(FlowFlags::FAIL_OPEN, fail_open);
         set_debts(&mut flags, debts);
         let mut links = [LinkId::NONE; 2];
-        links[arrival.direction.index()] = link;
-        let new = NewEntry { state: first.state, now, target, target_generation, link: links, flags };
-        let inserted = match self.table.insert(arrival.hash, &arrival.key, new) {
-            Ok(inserted) => inserted,
-            Err(NotInserted::Full | NotInserted::Exists(_)) => {
-                self.last_overflow = Some(now);
-                return Err(NoRoom);
-            }
+        links[direction.index()] = link;
+        let new = NewEntry { state: update.state, now, target, target_generation, link: links, flags };
+        let Some(inserted) = self.table.insert_stranger(first.hash, first.key, new) else {
+            self.last_overflow = Some(now);
+            return Err(NoRoom);
         };
         self.links.hold(link);
         if let Some(evicted) = &inserted.evicted {
             counters.flows_evicted.add(1);
             settle(&mut self.links, evicted, counters);
         }
-        counters.endpoint_flows(arrival.endpoint).add(1);
+        counters.endpoint_flows(first.key.endpoint()).add(1);
         let target = counters.target(target);
         target.new_flows.add(1);
         target.active_flows.add(1);
-        if arrival.facts().tcp {
+        if first.facts.tcp {
             target.active_tcp_flows.add(1);
         }
         counters.flow_entries.set(u64::from(self.table.len()));
@@ -287,9 +297,15 @@ impl Flows {
 
     /// The cookie of a packet that is forwarded without state: it names the header that its answer
     /// needs and the direction that header is of.
-    pub fn stateless_cookie(&self, worker: WorkerId, arrival: &Arrival, link: LinkId) -> Cookie {
-        let hash = self.stateless_hash(arrival.hash, link, arrival.direction);
-        self.table.cookies().stateless(worker, arrival.direction, link, hash)
+    pub fn stateless_cookie(
+        &self,
+        worker: WorkerId,
+        flow_hash: u64,
+        direction: Direction,
+        link: LinkId,
+    ) -> Cookie {
+        let hash = self.stateless_hash(flow_hash, link, direction);
+        self.table.cookies().stateless(worker, direction, link, hash)
     }
 
     /// The check value of such a cookie: wrong, nearly always, for another flow, direction or header, and

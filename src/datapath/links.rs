@@ -55,6 +55,17 @@ impl Plain {
         Plain([front, back >> 16 | u64::from(port.0) << 48])
     }
 
+    /// One of [`RECENT`] places.
+    #[inline(always)]
+    fn place(self) -> usize {
+        let Plain([front, back]) = self;
+        // The last bytes of both addresses and the port tell stations apart mostly.
+        let mixed = front >> 40 ^ back >> 24 ^ back >> 48;
+        #[expect(clippy::cast_possible_truncation, reason = "a place among few is taken of it")]
+        let place = mixed as usize % RECENT;
+        place
+    }
+
     #[inline(always)]
     fn parts(self) -> (PortId, [u8; HEADER_LEN]) {
         let Plain([front, back]) = self;
@@ -71,11 +82,16 @@ impl Plain {
     }
 }
 
+/// Headers without tags that are found without a look-up; a power of two.
+const RECENT: usize = 16;
+
 /// The table of headers of one worker.
 pub struct LinkTable {
     slots: Box<[Slot]>,
     /// The slots' headers once more, where they have no tags and are in use.
     plain: Box<[Plain; 1 << 16]>,
+    /// Headers without tags that were interned lately, by [`Plain::place`].
+    recent: [LinkId; RECENT],
     heads: Box<[u16]>,
     seed: HashSeed,
     /// Oldest and newest slot that no flow holds.
@@ -90,6 +106,7 @@ impl LinkTable {
         let mut table = LinkTable {
             slots: vec![Slot::default(); count].into(),
             plain: vec![Plain::NONE; 1 << 16].try_into().unwrap_or_else(|_| Box::new([Plain::NONE; 1 << 16])),
+            recent: [LinkId::NONE; RECENT],
             heads: vec![NIL; count.next_power_of_two()].into(),
             seed,
             idle_first: NIL,
@@ -127,6 +144,20 @@ impl LinkTable {
     #[inline(always)]
     pub fn plain(&self, id: LinkId) -> Option<(PortId, [u8; HEADER_LEN])> {
         Some(self.plain[usize::from(id.0)]).filter(|kept| *kept != Plain::NONE).map(Plain::parts)
+    }
+
+    /// As [`intern`](LinkTable::intern), of a header without tags. What stations share a port is few, so one of
+    /// the last ones is nearly always it.
+    #[inline(always)]
+    pub fn intern_plain(&mut self, port: PortId, header: &[u8; HEADER_LEN]) -> Option<LinkId> {
+        let plain = Plain::new(port, header);
+        let last = &mut self.recent[plain.place()];
+        if self.plain[usize::from(last.0)] == plain {
+            return Some(*last);
+        }
+        let id = self.intern(port, header)?;
+        self.recent[plain.place()] = id;
+        Some(id)
     }
 
     /// The generation of the slot: changes each time the slot is given to another header.

@@ -182,6 +182,13 @@ impl<B: PacketBuf> Pipeline<B> {
             return self.outbound.take_noted_one(forwarding.underlay.port, packet);
         }
         let found = self.flows.table.confirm(lane.guess, &lane.key);
+        let packet = match found {
+            None => match self.begin(forwarding, wire, packet, lane) {
+                Some(packet) => packet,
+                None => return,
+            },
+            Some(_) => packet,
+        };
         let arrival = wire.arrival(lane);
         if found.is_none() && arrival.packet.is_link_scope() {
             // No flow is of such addresses, so that this needs to be asked of strangers alone.
@@ -369,7 +376,7 @@ impl<B: PacketBuf> Pipeline<B> {
             // Its first fragment found no room (F-12).
             Fragment::Later if needs_first(&arrival.packet) => Err(NoRoom),
             Fragment::Whole | Fragment::First | Fragment::Later => self.flows.begin(
-                arrival,
+                &arrival.first(),
                 (target_id, target.generation),
                 link,
                 (fail_open, debts),
@@ -393,7 +400,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 else {
                     return self.counters.dropped(DropReason::LinkTableFull);
                 };
-                self.flows.stateless_cookie(self.worker, arrival, link) // F-12
+                self.flows.stateless_cookie(self.worker, arrival.hash, arrival.direction, link) // F-12
             }
         };
         self.encapsulate(forwarding, packet, arrival, target_id, target, cookie);

@@ -160,11 +160,18 @@ impl Table {
     /// # Errors
     /// [`NotInserted`]; no flow was lost.
     pub fn insert(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Result<Inserted, NotInserted> {
-        if let Some(id) = self.find(hash, key) {
-            return Err(NotInserted::Exists(id));
+        match self.find(hash, key) {
+            Some(id) => Err(NotInserted::Exists(id)),
+            None => self.insert_stranger(hash, key, new).ok_or(NotInserted::Full),
         }
-        let room = self.room().ok_or(NotInserted::Full)?;
-        let vacancy = self.index.vacancy(hash).ok_or(NotInserted::Full)?;
+    }
+
+    /// The same for a flow that was just looked for and not found. `None`: every entry holds a flow that must
+    /// not be pushed out.
+    #[inline]
+    pub fn insert_stranger(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Option<Inserted> {
+        let room = self.room()?;
+        let vacancy = self.index.vacancy(hash)?;
         let header = self.header.at_mut(0);
         let (number, evicted) = match room {
             Room::Unused(number) => {
@@ -181,7 +188,7 @@ impl Table {
         self.entries.at_mut(number).set_key(key);
         self.begin(number, new);
         self.look_ahead();
-        Ok(Inserted { id: EntryId(number), evicted })
+        Some(Inserted { id: EntryId(number), evicted })
     }
 
     /// Ends the flow and begins a new one with the same key in its entry, under a new cookie (F-10, F-11).
