@@ -38,7 +38,7 @@ use super::arrival::{Arrival, Unread, read_arrival};
 use super::counters::{DropReason, WorkerCounters};
 use super::decide::later_fragment::decide_later_fragment;
 use super::decide::{Debts, Verdict, decide};
-use super::fast_path::{Course, Lane, Lanes, Wire, guess_entries};
+use super::fast_path::{AnswerLane, AnswerLanes, Course, Lane, Lanes, Wire, guess_entries, read_answers};
 use super::flows::{Flows, NoRoom};
 use super::followers::needs_first;
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
@@ -55,10 +55,10 @@ use super::sweep::Sweep;
 use super::waiting::Waiting;
 use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, HashSeed};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
+use crate::io::isa::Isa;
 use crate::io::{BURST, Burst, PacketBuf};
 use crate::wire::ethernet;
 use crate::wire::geneve::outer;
-use crate::wire::geneve::plain::Plain as PlainAnswer;
 use crate::wire::packet::Fragment;
 use crate::wire::tcp::TcpFlags;
 use crate::wire::ttl;
@@ -97,8 +97,12 @@ pub struct Pipeline<B> {
     pub events: Producer<FromWorker>,
     /// Keys the choice of targets; the same on every node of a site (F-4).
     pub choice_seed: HashSeed,
+    /// The instructions that the stages are compiled for.
+    pub isa: Isa,
     /// Where a burst's packets are noted; kept, so that nothing has to be cleared. There but while it is in use.
     pub lanes: Option<Lanes>,
+    /// The same for answers.
+    pub answer_lanes: Option<AnswerLanes>,
     /// Whether the common packets take the fast path. They do; the tests, which hold it against the general way,
     /// turn it off.
     pub fast_path: bool,
@@ -136,7 +140,7 @@ impl<B: PacketBuf> Pipeline<B> {
         // Stage by stage: what the next one needs of memory is on its way while this one is at work.
         burst.iter().for_each(PacketBuf::prefetch);
         let unread = match &wire {
-            Some(wire) => wire.read_burst(&self.flows.table, burst, lanes),
+            Some(wire) => wire.read_burst(self.isa, &self.flows.table, burst, lanes),
             None => {
                 lanes.iter_mut().for_each(Lane::forget);
                 true
@@ -149,8 +153,9 @@ impl<B: PacketBuf> Pipeline<B> {
         if self.workers > 1 && !steered {
             self.tell_others_apart(lanes);
         }
-        guess_entries(&self.flows.table, lanes);
-        self.counters.lookups_by_hash.add(burst.len() as u64);
+        guess_entries(self.isa, &self.flows.table, lanes);
+        let others = if unread { lanes.iter().filter(|lane| !lane.has_flow()).count() } else { 0 };
+        self.counters.lookups_by_hash.add((burst.len() - others) as u64);
         let ready = match &wire {
             Some(wire) => self.express(forwarding, wire, burst, lanes),
             None => 0,
@@ -509,56 +514,95 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// A burst from the target side.
     fn answers(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
-        for packet in burst.iter() {
-            packet.prefetch();
-        }
+        let Some(mut kept) = self.answer_lanes.take() else { return };
+        let lanes = kept.get_mut(..burst.len()).unwrap_or_default();
         let layout = *self.flows.table.cookies();
-        let (mut packets, mut answers) = (Burst::new(), ArrayVec::<PlainAnswer, BURST>::new());
-        for packet in burst.drain(..) {
-            let plain = match PlainAnswer::read(packet.bytes(), forwarding.underlay.address) {
-                Some(plain) if self.fast_path && packet.is_contiguous() => plain,
-                _ => match read_answer(forwarding, &layout, &packet) {
-                    Ok(answer) => PlainAnswer::careful(answer.raw_cookie.0),
-                    Err(unread) => {
-                        self.unread(forwarding, port, packet, unread);
-                        continue;
-                    }
-                },
-            };
-            let cookie = Cookie(plain.cookie);
-            let owner = layout.owner(cookie);
-            if owner.0 >= self.workers {
-                self.counters.dropped(DropReason::CookieStale);
-            } else if owner == self.worker || steered {
-                self.flows.table.prefetch_cookie(cookie);
-                packets.push(packet);
-                answers.push(plain);
-            } else {
-                self.handoff.give(owner, port, packet, &self.counters);
+        burst.iter().for_each(PacketBuf::prefetch);
+        let any_unread = if self.fast_path {
+            read_answers(self.isa, &self.flows.table, forwarding.underlay.address, burst, lanes)
+        } else {
+            lanes.iter_mut().for_each(|lane| lane.course = Course::Unread);
+            true
+        };
+        if any_unread {
+            self.read_answers_carefully(forwarding, &layout, burst, lanes);
+        }
+        if self.workers > 1 && !steered {
+            for lane in lanes.iter_mut().filter(|lane| lane.course != Course::Unread) {
+                if layout.owner(Cookie(lane.answer.cookie)) != self.worker {
+                    lane.course = Course::Others;
+                }
             }
         }
-        for (packet, answer) in packets.into_iter().zip(&answers) {
-            let left = if answer.is_careful() {
-                Some(packet)
-            } else {
-                self.express_back(forwarding, packet, answer)
-            };
-            if let Some(packet) = left {
-                self.answer(forwarding, port, &layout, packet);
+        let unread = |lane: &&AnswerLane| lane.course == Course::Unread;
+        let no_cookie = if any_unread { lanes.iter().filter(unread).count() } else { 0 };
+        self.counters.lookups_by_cookie.add((burst.len() - no_cookie) as u64);
+        let ready = self.express_back(forwarding, burst, lanes);
+        for (packet, lane) in burst.drain(..ready).zip(lanes.iter()) {
+            self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
+        }
+        // What is left when one needed more than the fast path, in order.
+        for (packet, lane) in burst.drain(..).zip(lanes.iter_mut().skip(ready)) {
+            self.answer(forwarding, port, &layout, packet, lane);
+        }
+        self.answer_lanes = Some(kept);
+    }
+
+    /// Reads what could not be read plainly as far as its cookie, so that its flow is asked for with the others.
+    #[inline(never)]
+    fn read_answers_carefully(
+        &self,
+        forwarding: &Forwarding,
+        layout: &CookieLayout,
+        burst: &[B],
+        lanes: &mut [AnswerLane],
+    ) {
+        for (packet, lane) in burst.iter().zip(lanes).filter(|(_, lane)| lane.course == Course::Unread) {
+            if let Ok(answer) = read_answer(forwarding, layout, packet) {
+                self.flows.table.prefetch_cookie(answer.raw_cookie);
+                (lane.answer.cookie, lane.course) = (answer.raw_cookie.0, Course::Careful);
             }
         }
     }
 
-    /// One packet of an appliance, with every care.
-    fn answer(&mut self, forwarding: &Forwarding, port: PortId, layout: &CookieLayout, packet: B) {
+    /// One packet from the target side, after one that needed more than the fast path.
+    fn answer(
+        &mut self,
+        forwarding: &Forwarding,
+        port: PortId,
+        layout: &CookieLayout,
+        packet: B,
+        lane: &mut AnswerLane,
+    ) {
+        let mut packet = [packet];
+        let lane = std::slice::from_mut(lane);
+        let ready = self.express_back(forwarding, &mut packet, lane) == 1;
+        let ([packet], [lane]) = (packet, lane) else { return };
+        match lane.course {
+            _ if ready => self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters),
+            Course::Others => {
+                let owner = layout.owner(Cookie(lane.answer.cookie));
+                if owner.0 < self.workers {
+                    self.handoff.give(owner, port, packet, &self.counters);
+                } else {
+                    self.counters.dropped(DropReason::CookieStale);
+                }
+            }
+            _ => self.answer_carefully(forwarding, port, layout, packet),
+        }
+    }
+
+    /// One packet from the target side, with every care.
+    #[inline(never)]
+    fn answer_carefully(&mut self, forwarding: &Forwarding, port: PortId, layout: &CookieLayout, packet: B) {
         let answer = match read_answer(forwarding, layout, &packet) {
             Ok(answer) => answer,
-            // It was read before, so this does not happen.
             Err(unread) => return self.unread(forwarding, port, packet, unread),
         };
         let checked = match answer.cookie {
             DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, &answer),
             DecodedCookie::Stateless { direction, link, check, .. } => {
+                self.counters.lookups_stateless.add(1);
                 self.check_stateless(forwarding, &packet, &answer, (direction, link, check))
             }
         };

@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
-use super::fast_path::Lane;
+use super::fast_path::{AnswerLane, Lane};
 use super::flows::Flows;
 use super::forwarding::{Conditions, Forwarding};
 use super::fragments::Fragments;
@@ -33,6 +33,7 @@ use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table};
 use crate::id::{Millis, PortId, WorkerId};
 use crate::io::BURST;
 use crate::io::clock::Clock;
+use crate::io::isa::Isa;
 use crate::io::{Burst, PortQueue};
 
 /// Distinct link-layer headers a worker keeps: far more than a wire has stations.
@@ -127,7 +128,9 @@ impl<Q: PortQueue> Worker<Q> {
                 counters: parts.counters,
                 events: parts.events,
                 choice_seed: parts.choice_seed,
+                isa: Isa::best(),
                 lanes: Some(Box::new([Lane::EMPTY; BURST])),
+                answer_lanes: Some(Box::new([AnswerLane::EMPTY; BURST])),
                 fast_path: true,
                 now: Millis(0),
                 now_cycles: 0,
@@ -244,6 +247,11 @@ impl<Q: PortQueue> Worker<Q> {
     /// against the other.
     pub fn without_fast_path(&mut self) {
         self.pipeline.fast_path = false;
+    }
+
+    /// Has the stages run with other instructions than the best: for tests that hold one against the other.
+    pub fn with_instructions(&mut self, isa: Isa) {
+        self.pipeline.isa = isa;
     }
 
     /// Packets that came in and are not settled yet, as they wait for a next hop or for the first fragment of

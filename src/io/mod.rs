@@ -12,6 +12,7 @@ pub mod clock;
 pub mod dpdk;
 pub mod eal_config;
 pub mod hugepages;
+pub mod isa;
 pub mod memory;
 pub mod tap;
 

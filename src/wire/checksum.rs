@@ -119,9 +119,14 @@ pub const fn of_two(sum: u16, word: u64) -> u16 {
 pub fn header_is_right(header: &[u8; 20]) -> bool {
     // As the words lie: a sum that is right reads 0xFFFF in either byte order (RFC 1071 2.B).
     let (words, last) = (header.as_chunks::<8>().0, header.last_chunk::<4>());
-    let halves = |word: u64| (word & 0xffff_ffff) + (word >> 32);
-    let sum = words.iter().map(|word| halves(u64::from_ne_bytes(*word))).sum::<u64>();
-    Sum(sum + last.map_or(0, |word| u64::from(u32::from_ne_bytes(*word)))).is_right()
+    let [a, b] = [words.first(), words.get(1)].map(|word| word.map_or(0, |word| u64::from_ne_bytes(*word)));
+    let c = last.map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
+    // Carries go round, as 2^64 leaves 1 when divided by 2^16 - 1.
+    let (ab, carry) = a.overflowing_add(b);
+    let (abc, more) = ab.overflowing_add(c + u64::from(carry));
+    let folded = (abc >> 32) + (abc & 0xffff_ffff) + u64::from(more);
+    // A multiple of 2^16 - 1, and not 0: no header is all zeros.
+    folded % 0xffff == 0 && folded != 0
 }
 
 /// IPv4's pseudo header of TCP and UDP (RFC 9293 3.1); `len` is header and payload in bytes.

@@ -23,7 +23,7 @@ pub struct Plain {
     /// The endpoint's 64-bit id (O-4).
     pub endpoint_id: u64,
     /// Where the outer packet, and so the inner one, ends in the frame. It begins at [`OUTER_LEN`].
-    pub end: u16,
+    pub end: u32,
 }
 
 const IP: usize = outer::IP;
@@ -32,52 +32,61 @@ const GENEVE: usize = outer::GENEVE;
 const OPTIONS: usize = outer::OPTIONS;
 
 impl Plain {
-    /// The place of an answer that must be read with care.
-    #[inline]
-    pub fn careful(cookie: u32) -> Plain {
-        Plain { source: 0, cookie, endpoint_id: 0, end: 0 }
-    }
-
-    /// Whether it must.
-    #[inline]
-    pub fn is_careful(&self) -> bool {
-        self.end == 0
-    }
+    /// No answer.
+    pub const NONE: Plain = Plain { source: 0, cookie: 0, endpoint_id: 0, end: 0 };
 
     /// Reads a frame from the target side. `None`: it is not a plain answer to `ours`.
     #[inline(always)]
     pub fn read(frame: &[u8], ours: u32) -> Option<Plain> {
         let headers = frame.first_chunk::<OUTER_LEN>()?;
-        let total_len = field16::<{ IP + 2 }, _>(headers);
-        let udp_len = field16::<{ UDP + 4 }, _>(headers);
-        let end = IP + usize::from(total_len);
-        #[expect(clippy::cast_possible_truncation, reason = "20")]
-        const IPV4_LEN: u16 = ipv4::HEADER_LEN as u16;
-        let ipv4 = field16::<12, _>(headers) == ethertype::IPV4
-            && headers[IP] == 0x45
-            && field16::<{ IP + 6 }, _>(headers) & (MORE_FRAGMENTS | FRAGMENT_OFFSET) == 0
-            && headers[IP + 8] != 0
-            && headers[IP + 9] == protocol::UDP
-            && field32::<{ IP + 16 }, _>(headers) == ours;
-        // Ports but the source's, length, no checksum; then version, flags and protocol of GENEVE.
-        let udp = field16::<{ UDP + 2 }, _>(headers) == UDP_PORT
-            && total_len.checked_sub(IPV4_LEN) == Some(udp_len)
-            && field16::<{ UDP + 6 }, _>(headers) == 0
-            && (OUTER_LEN..=frame.len()).contains(&end);
-        let geneve = field16::<GENEVE, _>(headers) == VERSION_AND_LENGTH
-            && matches!(field16::<{ GENEVE + 2 }, _>(headers), ethertype::IPV4 | ethertype::IPV6)
-            && field32::<OPTIONS, _>(headers) == ENDPOINT_ID_HEADER
-            && field32::<{ OPTIONS + 12 }, _>(headers) == ATTACHMENT_ID_HEADER
-            && field32::<{ OPTIONS + 24 }, _>(headers) == FLOW_COOKIE_HEADER;
+        #[expect(clippy::cast_possible_truncation, reason = "14 and 20")]
+        const LENS: (u32, u32) = (IP as u32, ipv4::HEADER_LEN as u32);
+        // EtherType; version, header length and place in the datagram, and with them the total length.
+        let front = field64::<IP, _>(headers);
+        const FIXED: u64 = 0xff << 56 | (MORE_FRAGMENTS | FRAGMENT_OFFSET) as u64;
+        let total_len = (front >> 32) as u32 & 0xffff;
+        if field16::<12, _>(headers) != ethertype::IPV4 || front & FIXED != 0x45 << 56 {
+            return None;
+        }
+        // Time to live and protocol, then whom it is for.
+        if headers[IP + 8] == 0
+            || headers[IP + 9] != protocol::UDP
+            || field32::<{ IP + 16 }, _>(headers) != ours
+        {
+            return None;
+        }
+        // Destination port, length, no checksum; the source's port is its own affair.
+        let udp = field64::<UDP, _>(headers) & 0xffff_ffff_ffff;
+        let udp_len = u64::from(total_len.wrapping_sub(LENS.1));
+        let end = LENS.0 + total_len;
+        if udp != u64::from(UDP_PORT) << 32 | udp_len << 16 || (end as usize) < OUTER_LEN {
+            return None;
+        }
+        if end as usize > frame.len() || field32::<OPTIONS, _>(headers) != ENDPOINT_ID_HEADER {
+            return None;
+        }
+        if field32::<{ OPTIONS + 12 }, _>(headers) != ATTACHMENT_ID_HEADER
+            || field32::<{ OPTIONS + 24 }, _>(headers) != FLOW_COOKIE_HEADER
+        {
+            return None;
+        }
+        const GENEVE_OF: [u32; 2] = [
+            (VERSION_AND_LENGTH as u32) << 16 | ethertype::IPV4 as u32,
+            (VERSION_AND_LENGTH as u32) << 16 | ethertype::IPV6 as u32,
+        ];
+        let geneve = field32::<GENEVE, _>(headers);
+        if geneve != GENEVE_OF[0] && geneve != GENEVE_OF[1] {
+            return None;
+        }
         let (_, header) = headers.first_chunk::<UDP>()?.split_last_chunk::<{ ipv4::HEADER_LEN }>()?;
-        if !(ipv4 && udp && geneve && checksum::header_is_right(header)) {
+        if !checksum::header_is_right(header) {
             return None;
         }
         Some(Plain {
             source: field32::<{ IP + 12 }, _>(headers),
             cookie: field32::<{ OPTIONS + 28 }, _>(headers),
             endpoint_id: field64::<{ OPTIONS + 4 }, _>(headers),
-            end: u16::try_from(end).ok()?,
+            end,
         })
     }
 }
@@ -123,7 +132,12 @@ mod tests {
         let outer = outer::parse(ip).ok().filter(|outer| outer.dst_ip == OURS)?;
         let geneve = super::super::parse(outer.payload(ip)).ok()?;
         let end = u16::from(link.header_len) + outer.udp_payload_offset + outer.udp_payload_len;
-        Some(Plain { source: outer.src_ip, cookie: geneve.cookie, endpoint_id: geneve.endpoint_id, end })
+        Some(Plain {
+            source: outer.src_ip,
+            cookie: geneve.cookie,
+            endpoint_id: geneve.endpoint_id,
+            end: end.into(),
+        })
     }
 
     proptest! {

@@ -1,0 +1,296 @@
+//! The packets of a burst between the stages, and the stages that read them and look their flows up.
+
+use super::super::arrival::Arrival;
+use super::super::decide::Facts;
+use super::super::forwarding::{Forwarding, Gateway, PortRole, Underlay};
+use super::super::sizes::room;
+use super::{Course, key_of_v6};
+use crate::flow::{Direction, FlowKey, FlowState, Guess, Probe, Table};
+use crate::id::{EndpointId, GatewayId, PortId};
+use crate::io::isa::{Isa, Stage};
+use crate::io::{BURST, PacketBuf};
+use crate::wire::ethernet::{self, ethertype};
+use crate::wire::geneve::Head;
+use crate::wire::packet::{Fragment, IpVersion, Kind, Packet, protocol};
+use crate::wire::plain::Plain;
+use crate::wire::tcp::TcpFlags;
+
+/// What is known of one packet of a burst, from stage to stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// Its flow.
+    pub key: FlowKey,
+    /// The look-up of its flow after the first stage.
+    pub probe: Probe,
+    /// And after the second.
+    pub guess: Guess,
+    /// Which way it goes through the stages.
+    pub course: Course,
+    /// Bytes of its IP packet.
+    pub(super) total_len: u32,
+    /// Its way, in the terms of `key`.
+    pub(super) direction: Direction,
+    /// Its control bits; empty for UDP.
+    pub(super) tcp_flags: TcpFlags,
+    /// The state that its flow is in while nothing happens but packets.
+    pub(super) steady: FlowState,
+    /// It was read with care.
+    pub(super) careful: bool,
+}
+
+/// The lanes of a burst.
+pub type Lanes = Box<[Lane; BURST]>;
+
+impl Lane {
+    /// What no packet was read into.
+    pub const EMPTY: Lane = Lane {
+        key: FlowKey::NONE,
+        probe: Probe::NONE,
+        guess: Guess::NONE,
+        course: Course::Unread,
+        total_len: 0,
+        direction: Direction::LowToHigh,
+        tcp_flags: TcpFlags::empty(),
+        steady: FlowState::Other,
+        careful: false,
+    };
+
+    /// Nothing was read yet.
+    pub fn forget(&mut self) {
+        (self.course, self.careful, self.probe) = (Course::Unread, false, Probe::NONE);
+    }
+
+    /// Whether it was read plainly, and is this worker's.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.course == Course::Plain
+    }
+
+    /// What decides over it.
+    #[inline]
+    pub(super) fn facts(&self) -> Facts {
+        let tcp = self.key.protocol() == protocol::TCP;
+        Facts { tcp, flags: self.tcp_flags, direction: self.direction }
+    }
+
+    /// Whether one of its addresses may be of those that never cross a router: multicast and above, 169.254.0.0/16,
+    /// fe80::/9, the unspecified address.
+    #[inline]
+    pub(super) fn may_be_link_scope(&self) -> bool {
+        let four = self.key.version() == 4;
+        [Direction::LowToHigh, Direction::HighToLow].into_iter().any(|way| {
+            let (address, _) = self.key.source(way);
+            if four {
+                address >= 0xe000_0000 || address >> 16 == 0xa9fe
+            } else {
+                address >> 120 == 0xff || address >> 119 == 0xfe80 >> 7 || address == 0
+            }
+        })
+    }
+
+    /// Whether its flow is looked up here.
+    pub fn has_flow(&self) -> bool {
+        matches!(self.course, Course::Plain | Course::Careful)
+    }
+
+    /// Whether it was read with care, whosever it is.
+    pub fn was_careful(&self) -> bool {
+        self.careful
+    }
+
+    /// Notes the flow of a packet that was read with care, and begins to look it up.
+    pub fn read_with_care(&mut self, table: &Table, arrival: &Arrival) {
+        self.key = arrival.key;
+        self.start(table);
+        (self.course, self.careful) = (Course::Careful, true);
+    }
+
+    #[inline(always)]
+    fn note<Address>(&mut self, plain: &Plain<Address>) {
+        self.course = Course::Plain;
+        (self.total_len, self.tcp_flags) = (plain.total_len.into(), plain.tcp_flags);
+        self.steady = match plain.protocol {
+            protocol::TCP => FlowState::Established,
+            _ => FlowState::Other,
+        };
+    }
+
+    /// First stage of the flow's look-up.
+    #[inline(always)]
+    fn start(&mut self, table: &Table) {
+        self.probe = table.start(table.hash(&self.key));
+    }
+}
+
+/// Second stage of the look-ups of a burst.
+pub fn guess_entries(isa: Isa, table: &Table, lanes: &mut [Lane]) {
+    isa.run(GuessEntries { table, lanes });
+}
+
+struct GuessEntries<'a> {
+    table: &'a Table,
+    lanes: &'a mut [Lane],
+}
+
+impl Stage for GuessEntries<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for lane in self.lanes {
+            lane.guess = self.table.guess(lane.probe);
+        }
+    }
+}
+
+/// What all packets of a burst from one port of a wire have in common.
+#[derive(Clone, Copy)]
+pub struct Wire<'a> {
+    pub(super) port: PortId,
+    pub(super) endpoint_id: EndpointId,
+    pub(super) gateway_id: GatewayId,
+    pub(super) gateway: &'a Gateway,
+    pub(super) underlay: &'a Underlay,
+    /// When a flow of UDP has been silent for too long, and one of TCP.
+    pub(super) idle_ms: [u32; 2],
+    /// GENEVE's part of the outer headers for IPv4 and for IPv6.
+    pub(super) heads: [Head; 2],
+    /// The longest packet that fits the target side; 0, and so none, where every packet needs more than
+    /// encapsulation.
+    pub(super) longest: u32,
+}
+
+impl<'a> Wire<'a> {
+    /// `None` if the port is not a wire's, or the wire's load balancer is not there.
+    #[inline]
+    pub fn of(forwarding: &'a Forwarding, port: PortId) -> Option<Wire<'a>> {
+        let PortRole::Wire { endpoint, .. } = forwarding.ports.get(port.index())? else { return None };
+        let (gateway_id, gateway) = forwarding.gateway_of(*endpoint)?;
+        let underlay = &forwarding.underlay;
+        let more = underlay.udp_checksum || gateway.policy.proactive;
+        let named = forwarding.endpoint(*endpoint)?;
+        let head = |protocol| Head::new(protocol, named.id, named.attachment_id);
+        Some(Wire {
+            port,
+            endpoint_id: *endpoint,
+            gateway_id,
+            gateway,
+            underlay,
+            idle_ms: [gateway.timers.other_idle_ms, gateway.timers.tcp_idle_ms],
+            heads: [head(ethertype::IPV4), head(ethertype::IPV6)],
+            longest: if more { 0 } else { room(underlay.mtu).into() },
+        })
+    }
+
+    /// First stage: reads a burst plainly and begins the look-ups of its flows. What is not plain, or is for
+    /// [`read_arrival`](super::arrival::read_arrival) to judge, is [`Course::Unread`]; returns whether there is
+    /// any.
+    pub fn read_burst<B: PacketBuf>(&self, isa: Isa, table: &Table, burst: &[B], lanes: &mut [Lane]) -> bool {
+        isa.run(Read { wire: self, table, burst, lanes })
+    }
+
+    /// Reads a frame plainly into `lane` and begins to look its flow up. False: it is not plain, and what is in
+    /// `lane` means nothing.
+    #[inline(always)]
+    fn read<B: PacketBuf>(&self, table: &Table, packet: &B, lane: &mut Lane) -> bool {
+        if !packet.is_contiguous() {
+            return false;
+        }
+        let Some((link, ip)) = packet.bytes().split_first_chunk::<{ ethernet::HEADER_LEN }>() else {
+            return false;
+        };
+        const IPV4: [u8; 2] = ethertype::IPV4.to_be_bytes();
+        const IPV6: [u8; 2] = ethertype::IPV6.to_be_bytes();
+        match [link[12], link[13]] {
+            IPV4 => self.read_v4(table, ip, lane),
+            IPV6 if self.gateway.dualstack => self.read_v6(table, ip, lane),
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    fn read_v4(&self, table: &Table, ip: &[u8], lane: &mut Lane) -> bool {
+        let Some(plain) = Plain::<u32>::read(ip) else { return false };
+        let Plain { src, dst, ports, protocol, .. } = plain;
+        (lane.key, lane.direction) = FlowKey::of_v4(self.endpoint_id, protocol, src, dst, ports);
+        lane.note(&plain);
+        lane.start(table);
+        true
+    }
+
+    #[inline(never)]
+    fn read_v6(&self, table: &Table, ip: &[u8], lane: &mut Lane) -> bool {
+        let Some(plain) = Plain::<u128>::read(ip) else { return false };
+        (lane.key, lane.direction) = key_of_v6(self.endpoint_id, &plain);
+        lane.note(&plain);
+        lane.start(table);
+        true
+    }
+
+    /// GENEVE's part of the outer headers of this packet.
+    #[inline(always)]
+    pub(super) fn head(&self, lane: &Lane) -> &Head {
+        // 4 or 6.
+        &self.heads[usize::from(lane.key.version() >> 1 & 1)]
+    }
+
+    /// A packet that was read plainly, as the general way has it.
+    pub fn arrival(&self, lane: &Lane) -> Arrival {
+        let (src, src_port) = lane.key.source(lane.direction);
+        let (dst, dst_port) = lane.key.destination(lane.direction);
+        let (version, header_len, ethertype) = match lane.key.version() {
+            4 => (IpVersion::V4, 20, ethertype::IPV4),
+            _ => (IpVersion::V6, 40, ethertype::IPV6),
+        };
+        let protocol = lane.key.protocol();
+        Arrival {
+            packet: Packet {
+                src,
+                dst,
+                total_len: lane.total_len,
+                header_len,
+                src_port,
+                dst_port,
+                protocol,
+                version,
+                fragment: Fragment::Whole,
+                kind: if protocol == protocol::TCP { Kind::Tcp } else { Kind::Datagram },
+                tcp_flags: lane.tcp_flags,
+            },
+            key: lane.key,
+            hash: lane.probe.hash(),
+            direction: lane.direction,
+            port: self.port,
+            endpoint: self.endpoint_id,
+            interface: None,
+            gateway: self.gateway_id,
+            ethertype,
+            #[expect(clippy::cast_possible_truncation, reason = "14")]
+            link_len: ethernet::HEADER_LEN as u8,
+        }
+    }
+}
+
+struct Read<'a, B> {
+    wire: &'a Wire<'a>,
+    table: &'a Table,
+    burst: &'a [B],
+    lanes: &'a mut [Lane],
+}
+
+impl<B: PacketBuf> Stage for Read<'_, B> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Read { wire, table, burst, lanes } = self;
+        let mut unread = false;
+        for (packet, lane) in burst.iter().zip(lanes) {
+            if !wire.read(table, packet, lane) {
+                lane.forget();
+                unread = true;
+            }
+        }
+        unread
+    }
+}
