@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use flowgate::flow::{FlowKey, HashSeed, PageKind};
+use flowgate::flow::{FlowKey, HashSeed};
 use flowgate::id::EndpointId;
 use nix::time::{ClockId, clock_gettime};
 
@@ -97,15 +97,6 @@ impl<T: Copy> Bursts<T> {
 
     fn of_batch(&self) -> impl Iterator<Item = &[T]> {
         self.batch.chunks_exact(BURST)
-    }
-}
-
-fn pages(kind: PageKind) -> &'static str {
-    match kind {
-        PageKind::Reserved1G => "1 GiB pages",
-        PageKind::Reserved2M => "2 MiB pages",
-        PageKind::Transparent => "transparent huge pages",
-        PageKind::Small => "small pages",
     }
 }
 

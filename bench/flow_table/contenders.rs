@@ -8,7 +8,7 @@ use flowgate::flow::{
 use flowgate::id::{Millis, TargetId, WorkerId};
 
 use super::trace::{Change, Trace};
-use super::{BURST, Bursts, Contender, Random, pages};
+use super::{BURST, Bursts, Contender, Random};
 
 const NEW: NewEntry = NewEntry {
     state: FlowState::Established,
@@ -55,7 +55,7 @@ struct ByHash {
 
 impl Contender for ByHash {
     fn name(&self) -> String {
-        format!("flowgate by hash, {}", pages(self.table.pages()))
+        format!("flowgate by hash, {}", self.table.pages())
     }
 
     fn prepare(&mut self) {
@@ -65,10 +65,7 @@ impl Contender for ByHash {
     fn run(&mut self) {
         let (mut hashes, mut found) = ([0; BURST], [None; BURST]);
         for keys in self.keys.of_batch() {
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = self.table.hash(key);
-            }
-            self.table.find_burst(&hashes, keys, &mut found);
+            self.table.hash_and_find_burst(keys, &mut hashes, &mut found);
             assert!(found.iter().all(Option::is_some));
         }
     }
@@ -81,7 +78,7 @@ struct ByCookie {
 
 impl Contender for ByCookie {
     fn name(&self) -> String {
-        format!("flowgate by cookie, {}", pages(self.table.pages()))
+        format!("flowgate by cookie, {}", self.table.pages())
     }
 
     fn prepare(&mut self) {
@@ -139,7 +136,7 @@ struct Changing {
 
 impl Contender for Changing {
     fn name(&self) -> String {
-        format!("flowgate, {}", pages(self.table.pages()))
+        format!("flowgate, {}", self.table.pages())
     }
 
     fn prepare(&mut self) {
@@ -150,10 +147,7 @@ impl Contender for Changing {
         let table = &mut self.table;
         let (mut hashes, mut found) = ([0; BURST], [None; BURST]);
         for Change { leave, come } in &self.batch {
-            for (hash, key) in hashes.iter_mut().zip(leave) {
-                *hash = table.hash(key);
-            }
-            table.find_burst(&hashes, leave, &mut found);
+            table.hash_and_find_burst(leave, &mut hashes, &mut found);
             for (hash, key) in hashes.iter_mut().zip(come) {
                 *hash = table.hash(key);
                 table.start(*hash);

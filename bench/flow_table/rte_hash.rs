@@ -21,9 +21,9 @@ fn eal() -> &'static str {
         let free: u32 = free.and_then(|free| free.trim().parse().ok()).unwrap_or(0);
         // The largest of these tables takes 600 MiB.
         let (pages, memory) = if free >= 400 {
-            ("2 MiB pages", ["--in-memory", "--iova-mode=va"].as_slice())
+            ("hugepages of 2 MiB", ["--in-memory", "--iova-mode=va"].as_slice())
         } else {
-            ("small pages", ["--no-huge", "--no-shconf", "-m", "1600"].as_slice())
+            ("ordinary pages", ["--no-huge", "--no-shconf", "-m", "1600"].as_slice())
         };
         let common = ["bench", "--no-telemetry", "--no-pci", "--log-level=4"];
         let prefix = format!("--file-prefix=bench{}", std::process::id());

@@ -40,6 +40,30 @@ pub struct CookieLayout {
     entry_bits: u32,
 }
 
+/// One table's own cookies, told from all others by as little as that takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnCookies {
+    entry_mask: u32,
+    entry_bits: u32,
+    /// What stands above the entry number in the worker's cookies, but for the generation.
+    head: u32,
+}
+
+impl OwnCookies {
+    /// The entry number, if it is a cookie of ours.
+    #[inline(always)]
+    pub(super) fn entry(&self, Cookie(bits): Cookie) -> u32 {
+        bits & self.entry_mask
+    }
+
+    /// Whether it is ours and of this generation: not if it is without state, nor if it has bits above the
+    /// worker's.
+    #[inline(always)]
+    pub(super) fn is_of(&self, Cookie(bits): Cookie, generation: u16) -> bool {
+        bits >> self.entry_bits == self.head | u32::from(generation)
+    }
+}
+
 /// What a cookie says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodedCookie {
@@ -103,16 +127,10 @@ impl CookieLayout {
         Cookie((worker << self.generation_bits | generation) << self.entry_bits | entry)
     }
 
-    /// All of a flow's cookie but the entry number. Of no cookie without state, nor of another worker's.
-    #[inline(always)]
-    pub(super) fn head(&self, worker: WorkerId, generation: u16) -> u32 {
-        u32::from(worker.0) << self.generation_bits | u32::from(generation)
-    }
-
-    /// What would be the entry number and the [`head`](CookieLayout::head), were it a flow's cookie.
-    #[inline(always)]
-    pub(super) fn split(&self, Cookie(bits): Cookie) -> (u32, u32) {
-        (bits & mask(self.entry_bits), bits >> self.entry_bits)
+    /// The cookies of one worker's flows.
+    pub(super) fn own(&self, worker: WorkerId) -> OwnCookies {
+        let (entry_mask, entry_bits) = (mask(self.entry_bits), self.entry_bits);
+        OwnCookies { entry_mask, entry_bits, head: u32::from(worker.0) << self.generation_bits }
     }
 
     /// The cookie of a packet that is sent without state (F-12): it says by which worker, which way,

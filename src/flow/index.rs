@@ -105,17 +105,27 @@ impl Bucket {
         self.matching(0).next()
     }
 
+    /// Fills an empty slot, which is not marked.
+    #[inline]
     fn fill(&mut self, slot: usize, tag: u16, entry: u32, away: bool) {
         self.set_lane(slot, tag);
         if let Some(place) = self.entries.get_mut(slot) {
             *place = entry;
         }
-        let marks = self.lane(AWAY_LANE) & !(1 << slot) | u16::from(away) << slot;
-        self.set_lane(AWAY_LANE, marks);
+        if away {
+            self.set_lane(AWAY_LANE, self.lane(AWAY_LANE) | 1 << slot);
+        }
     }
 
-    fn clear(&mut self, slot: usize) {
-        self.fill(slot, 0, NO_ENTRY, false);
+    /// Empties a slot; returns whether it was away from home.
+    #[inline]
+    fn clear(&mut self, slot: usize) -> bool {
+        let away = self.is_away(slot);
+        self.set_lane(slot, 0);
+        if away {
+            self.set_lane(AWAY_LANE, self.lane(AWAY_LANE) & !(1 << slot));
+        }
+        away
     }
 
     /// At 65,535 the count is no longer kept but stays, which costs look-ups a line and no correctness.
@@ -198,10 +208,7 @@ impl Index {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, entry: u32) {
         let Some((at, slot)) = self.place(hash, |number| number == entry) else { return };
-        let bucket = self.buckets.at_mut(at);
-        let was_away = bucket.is_away(slot);
-        bucket.clear(slot);
-        if was_away {
+        if self.buckets.at_mut(at).clear(slot) {
             self.buckets.at_mut(self.home(hash)).stray_gone();
         }
     }
@@ -279,8 +286,8 @@ impl Index {
     /// Moves a slot to its other bucket, whose slot `to` is empty.
     fn move_slot(&mut self, from: (u32, usize), to: (u32, usize)) {
         let bucket = self.buckets.at_mut(from.0);
-        let (tag, entry, was_away) = (bucket.lane(from.1), bucket.entry(from.1), bucket.is_away(from.1));
-        bucket.clear(from.1);
+        let (tag, entry) = (bucket.lane(from.1), bucket.entry(from.1));
+        let was_away = bucket.clear(from.1);
         if !was_away {
             bucket.stray_left();
         }
@@ -357,7 +364,8 @@ impl Index {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::memory::{Carver, Pages};
+    use super::super::memory::Carver;
+    use super::super::pages::Pages;
     use super::*;
 
     fn index(buckets: u32) -> Index {

@@ -79,7 +79,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::memory::{Carver, Pages};
+    use super::super::memory::Carver;
+    use super::super::pages::Pages;
     use super::*;
 
     proptest! {

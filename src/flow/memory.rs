@@ -11,32 +11,8 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::index::Bucket;
+use super::pages::{self, MIB_2, PageKind, Pages};
 use super::table::Header;
-
-/// What pages to ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// Reserved huge pages if the machine has them, else transparent ones, else what there is.
-    Huge,
-    /// Ordinary pages, to be left alone.
-    Small,
-}
-
-/// What pages were given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageKind {
-    /// Reserved pages of 1 GiB.
-    Reserved1G,
-    /// Reserved pages of 2 MiB.
-    Reserved2M,
-    /// The kernel was asked to use huge pages and has agreed to try.
-    Transparent,
-    /// Ordinary pages.
-    Small,
-}
-
-const MIB_2: usize = 2 << 20;
-const GIB_1: usize = 1 << 30;
 
 /// Types that may live in a [`Region`].
 ///
@@ -85,40 +61,41 @@ impl Carver {
     /// that calls this.
     pub(super) fn map(len: usize, pages: Pages) -> io::Result<Carver> {
         let len = len.max(1);
-        if pages == Pages::Huge {
-            // A page of 1 GiB for less than half of that would waste more than it saves.
-            let sizes = [(GIB_1, PageKind::Reserved1G, 30), (MIB_2, PageKind::Reserved2M, 21)];
-            for (size, kind, log2) in sizes {
-                let flags = libc::MAP_HUGETLB | log2 << libc::MAP_HUGE_SHIFT | libc::MAP_POPULATE;
-                if len >= size / 2
-                    && let Some(rounded) = len.checked_next_multiple_of(size)
-                    && let Ok(region) = map(rounded, flags)
-                {
-                    return Ok(Carver { region: Arc::new(region), used: 0, kind });
-                }
+        if pages == Pages::Small {
+            let region = map(len, 0)?;
+            populate(&region)?;
+            return Ok(Carver::of(region, 0, PageKind::Small));
+        }
+        for (size, log2, kind) in pages::RESERVED {
+            let flags = libc::MAP_HUGETLB | log2.cast_signed() << libc::MAP_HUGE_SHIFT;
+            // A page may be refused when it is asked for, and, in a control group that has used up its
+            // own, when it is touched.
+            if let Some(rounded) = pages::whole_pages(len, size)
+                && let Ok(region) = map(rounded, flags)
+                && populate(&region).is_ok()
+            {
+                return Ok(Carver::of(region, 0, kind));
             }
         }
         // Room to begin at a multiple of 2 MiB, or the kernel could not use a huge page for the ends.
-        let slack = if pages == Pages::Huge && len >= MIB_2 { MIB_2 } else { 0 };
-        let total = len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
-        let region = map(total, 0)?;
-        let used = if slack == 0 { 0 } else { region.base.as_ptr().align_offset(MIB_2) };
-        let mut kind = PageKind::Small;
-        if slack > 0 {
-            // SAFETY: the range is the mapping just made; the advice changes no contents.
-            let asked =
-                unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_HUGEPAGE) };
-            if asked == 0 {
-                kind = PageKind::Transparent;
-            }
+        let slack = if len >= MIB_2 { MIB_2 } else { 0 };
+        let region = map(len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?, 0)?;
+        if slack == 0 {
+            populate(&region)?;
+            return Ok(Carver::of(region, 0, PageKind::Small));
         }
-        // 4 KiB steps, as nobody says whether a huge page was given.
-        for offset in (0..region.len).step_by(4096) {
-            // SAFETY: inside the mapping, which nothing else refers to yet. Volatile, or the
-            // compiler would leave out a write of the zero that is there.
-            unsafe { region.base.as_ptr().add(offset).write_volatile(0) };
-        }
-        Ok(Carver { region: Arc::new(region), used, kind })
+        // SAFETY: the range is the mapping just made; the advice changes no contents. If it is refused,
+        // the pages are small, which is seen below.
+        unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_HUGEPAGE) };
+        populate(&region)?;
+        let start = region.base.as_ptr().align_offset(MIB_2);
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let huge = pages::are_transparent(&smaps, region.base.as_ptr().addr());
+        Ok(Carver::of(region, start, if huge { PageKind::Transparent } else { PageKind::Small }))
+    }
+
+    fn of(region: Region, used: usize, kind: PageKind) -> Carver {
+        Carver { region: Arc::new(region), used, kind }
     }
 
     /// What pages the region has.
@@ -148,7 +125,9 @@ impl Carver {
     }
 }
 
+/// A mapping in whole pages, of which none is there yet.
 fn map(len: usize, flags: libc::c_int) -> io::Result<Region> {
+    let len = len.checked_next_multiple_of(4096).ok_or(io::ErrorKind::OutOfMemory)?;
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
     let base =
@@ -158,6 +137,26 @@ fn map(len: usize, flags: libc::c_int) -> io::Result<Region> {
     }
     let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
     Ok(Region { base, len })
+}
+
+/// Has every page of a fresh mapping brought in, zeroed, next to the core that calls this.
+fn populate(region: &Region) -> io::Result<()> {
+    // SAFETY: the range is one mapping of ours, which nothing else refers to yet; its contents stay.
+    let done = unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_POPULATE_WRITE) };
+    if done == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() != Some(libc::EINVAL) {
+        return Err(error);
+    }
+    // A kernel before 5.14. 4 KiB steps, as nobody says whether a huge page was given.
+    for offset in (0..region.len).step_by(4096) {
+        // SAFETY: inside the mapping. Volatile, or the compiler would leave out a write of the zero
+        // that is there.
+        unsafe { region.base.as_ptr().add(offset).write_volatile(0) };
+    }
+    Ok(())
 }
 
 /// A slice of a region. It owns its part: nothing else reads or writes it.
@@ -349,6 +348,7 @@ mod tests {
             *numbers.at_mut(i) = u64::from(i);
         }
         assert_eq!(*numbers.at(777_777), 777_777);
+        assert!(carver.len() >= 8 << 20 && carver.len() <= 10 << 20);
     }
 
     #[test]

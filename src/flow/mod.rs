@@ -14,6 +14,7 @@ mod index;
 mod key;
 mod list;
 mod memory;
+mod pages;
 mod table;
 mod timers;
 
@@ -21,7 +22,7 @@ pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie};
 pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};
 pub use key::{Direction, FlowKey};
-pub use memory::{PageKind, Pages};
+pub use pages::{PageKind, Pages};
 pub use table::{
     EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, StaleCookie, Table, TableConfig, TableError,
 };

@@ -37,14 +37,15 @@
 
 use std::fmt;
 
-use super::cookie::CookieLayout;
+use super::cookie::{CookieLayout, OwnCookies};
 use super::entry::{Entry, FlowState, STATES};
 use super::free::{Ends, FreeRing};
 use super::hash::HashSeed;
 use super::index::{Bucket, Index};
 use super::key::FlowKey;
 use super::list::List;
-use super::memory::{Carver, Mapped, PageKind};
+use super::memory::{Carver, Mapped};
+use super::pages::PageKind;
 use crate::id::WorkerId;
 
 mod config;
@@ -112,6 +113,7 @@ pub struct Table {
     free: FreeRing,
     seed: HashSeed,
     cookies: CookieLayout,
+    own_cookies: OwnCookies,
     worker: WorkerId,
     pages: PageKind,
     bytes: usize,
@@ -129,6 +131,7 @@ impl Table {
             return Err(TableError::Capacity(capacity));
         }
         let cookies = CookieLayout::new(u32::from(workers), capacity)?;
+        let own_cookies = cookies.own(worker);
         let buckets = Index::buckets_for(capacity);
         let lines = (size_of::<Header>() / 64) as u64 + u64::from(buckets) + u64::from(capacity) + 1;
         let bytes = usize::try_from(lines * 64 + u64::from(capacity) * 4).unwrap_or(usize::MAX);
@@ -152,7 +155,7 @@ impl Table {
         };
         header_now.counts[FlowState::Free.index()] = capacity;
         let (pages, bytes) = (carver.kind(), carver.len());
-        Ok(Table { header, index, entries, free, seed, cookies, worker, pages, bytes })
+        Ok(Table { header, index, entries, free, seed, cookies, own_cookies, worker, pages, bytes })
     }
 
     /// Makes an entry for a flow that has none, if need be in the place of one that may go (F-12).
@@ -160,8 +163,8 @@ impl Table {
     /// # Errors
     /// [`NotInserted`]; no flow was lost.
     pub fn insert(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Result<Inserted, NotInserted> {
-        match self.find(hash, key) {
-            Some(id) => Err(NotInserted::Exists(id)),
+        match self.index.find(hash, |number| self.entries.at(number).key() == key) {
+            Some(number) => Err(NotInserted::Exists(EntryId(number))),
             None => self.insert_stranger(hash, key, new).ok_or(NotInserted::Full),
         }
     }
@@ -344,12 +347,13 @@ impl Table {
     #[inline]
     fn begin(&mut self, number: u32, new: NewEntry) {
         let entry = self.entries.at_mut(number);
+        // First, as what is beside it is written below, and a load that meets half a store waits for it.
+        entry.cookie_generation = self.cookies.next_generation(entry.cookie_generation);
         entry.last_seen = new.now;
         entry.target = new.target;
         entry.target_generation = new.target_generation;
         entry.link = new.link;
         entry.flags = new.flags;
-        entry.cookie_generation = self.cookies.next_generation(entry.cookie_generation);
         let state = if new.state == FlowState::Free { FlowState::Other } else { new.state };
         self.enter(number, state);
     }

@@ -24,7 +24,7 @@ use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::host::HostPort;
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
-use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig};
+use flowgate::flow::{HashSeed, Pages, Table, TableConfig};
 use flowgate::id::WorkerId;
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
@@ -176,9 +176,9 @@ fn build_workers(
             worker = id.0,
             core,
             flows = capacity,
-            "memory: packets in {}, flow table in {}",
+            table_mib = table.bytes() >> 20,
+            "memory: packets in {}, flow table in {table_pages}",
             page_name(packet_pages),
-            pages_name(table_pages),
         );
         let mut link = WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker);
         (link.packet_pages, link.table_pages) = (packet_pages, table_pages);
@@ -206,16 +206,6 @@ fn page_name(bytes: u64) -> String {
         0..=65_536 => "ordinary pages".to_owned(),
         bytes if bytes < 1 << 30 => format!("hugepages of {} MiB", bytes >> 20),
         bytes => format!("hugepages of {} GiB", bytes >> 30),
-    }
-}
-
-/// What a table lies in, for people.
-fn pages_name(pages: PageKind) -> &'static str {
-    match pages {
-        PageKind::Reserved1G => "hugepages of 1 GiB",
-        PageKind::Reserved2M => "hugepages of 2 MiB",
-        PageKind::Transparent => "transparent hugepages",
-        PageKind::Small => "ordinary pages",
     }
 }
 

@@ -7,7 +7,7 @@ use super::{EntryId, MAX_CAPACITY};
 use crate::flow::cookie::CookieSpace;
 use crate::flow::entry::{Entry, FlowFlags, FlowState, LinkId};
 use crate::flow::hash::HashSeed;
-use crate::flow::memory::Pages;
+use crate::flow::pages::Pages;
 use crate::id::{Millis, TargetId, WorkerId};
 
 /// What a table is made by.

@@ -154,19 +154,40 @@ impl Table {
 
     /// [`find`](Table::find) for many keys, with their waits for memory overlapped. Looks up as many as the
     /// shortest of the three slices has.
+    #[inline]
     pub fn find_burst(&self, hashes: &[u64], keys: &[FlowKey], found: &mut [Option<EntryId>]) {
-        let mut numbers = [NO_ENTRY; STAGE];
         let hashes = hashes.chunks(STAGE);
         for ((hashes, keys), found) in hashes.zip(keys.chunks(STAGE)).zip(found.chunks_mut(STAGE)) {
             for hash in hashes {
                 self.start(*hash);
             }
-            for (number, hash) in numbers.iter_mut().zip(hashes) {
-                *number = self.guess(Probe { hash: *hash }).number;
+            self.find_started(hashes, keys, found);
+        }
+    }
+
+    /// As [`find_burst`](Table::find_burst), and hashes the keys itself, each while the buckets of those
+    /// before are on the way. What they are is left in `hashes`, for insertions that may follow.
+    #[inline]
+    pub fn hash_and_find_burst(&self, keys: &[FlowKey], hashes: &mut [u64], found: &mut [Option<EntryId>]) {
+        let hashes = hashes.chunks_mut(STAGE);
+        for ((hashes, keys), found) in hashes.zip(keys.chunks(STAGE)).zip(found.chunks_mut(STAGE)) {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = self.hash(key);
+                self.start(*hash);
             }
-            for (((found, key), hash), number) in found.iter_mut().zip(keys).zip(hashes).zip(numbers) {
-                *found = self.confirm(Guess { hash: *hash, number }, key);
-            }
+            self.find_started(hashes, keys, found);
+        }
+    }
+
+    /// The second and the third stage of no more than [`STAGE`] look-ups.
+    #[inline(always)]
+    fn find_started(&self, hashes: &[u64], keys: &[FlowKey], found: &mut [Option<EntryId>]) {
+        let mut numbers = [NO_ENTRY; STAGE];
+        for (number, hash) in numbers.iter_mut().zip(hashes) {
+            *number = self.guess(Probe { hash: *hash }).number;
+        }
+        for (((found, key), hash), number) in found.iter_mut().zip(keys).zip(hashes).zip(numbers) {
+            *found = self.confirm(Guess { hash: *hash, number }, key);
         }
     }
 
@@ -200,7 +221,7 @@ impl Table {
     /// Asks for the entry's line of a cookie.
     #[inline(always)]
     pub fn prefetch_cookie(&self, cookie: Cookie) {
-        self.entries.prefetch(self.cookies.split(cookie).0);
+        self.entries.prefetch(self.own_cookies.entry(cookie));
     }
 
     /// The entry of the flow that has this cookie, without a hash (W-7). The caller compares the key with the
@@ -210,10 +231,10 @@ impl Table {
     /// If no flow of this table has it: stale, another worker's, stateless, or made up.
     #[inline(always)]
     pub fn by_cookie(&self, cookie: Cookie) -> Result<EntryId, StaleCookie> {
-        let (number, head) = self.cookies.split(cookie);
+        let number = self.own_cookies.entry(cookie);
         let entry = self.entries.at(number);
-        let is_it = head == self.cookies.head(self.worker, entry.cookie_generation)
-            && entry.state() != FlowState::Free;
+        let is_it =
+            self.own_cookies.is_of(cookie, entry.cookie_generation) && entry.state() != FlowState::Free;
         if is_it { Ok(EntryId(number)) } else { Err(StaleCookie) }
     }
 }

@@ -290,6 +290,9 @@ fn a_burst_is_looked_up_as_its_keys_are_one_by_one() {
         let hashes: Vec<_> = keys.iter().map(|key| table.hash(key)).collect();
         let mut found = vec![None; keys.len()];
         table.find_burst(&hashes, &keys, &mut found);
+        let (mut own_hashes, mut own_found) = (vec![0; keys.len()], vec![None; keys.len()]);
+        table.hash_and_find_burst(&keys, &mut own_hashes, &mut own_found);
+        assert_eq!((own_hashes, &own_found), (hashes, &found));
         let one_by_one: Vec<_> = (0..len).map(|n| find(&table, n)).collect();
         assert_eq!(found, one_by_one);
     }
@@ -334,6 +337,24 @@ proptest! {
             prop_assert_eq!(found, wanted);
         }
         prop_assert_eq!(table.confirm(Guess::NONE, &key(capacity + absent)), None);
+    }
+}
+
+/// The worker keeps no more of a flow than the table does: link-layer headers are shared, and all else that
+/// it has is of a fixed number.
+#[test]
+fn a_flow_takes_no_more_than_96_bytes_with_all_that_leads_to_it() {
+    let seed = HashSeed::from_secret(b"x");
+    for capacity in [1000, 1 << 10, (1 << 10) + 1, 100_000, 1 << 20, (1 << 20) + 1, 3_000_000] {
+        for pages in [Pages::Small, Pages::Huge] {
+            let (worker, seed) = (WorkerId(0), seed.clone());
+            let table = Table::new(TableConfig { capacity, worker, workers: 1, pages, seed }).unwrap();
+            // What a huge page, or the room to begin at the start of one, leaves unused at the end is once.
+            let spare = if pages == Pages::Huge { 2 << 20 } else { 0 };
+            let limit = 96 * capacity as usize + spare;
+            assert!(table.bytes() <= limit, "{capacity} flows take {} bytes in {pages:?}", table.bytes());
+            assert!(table.bytes() >= 80 * capacity as usize, "it says what it takes");
+        }
     }
 }
 
