@@ -301,6 +301,21 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn any_number_leads_to_a_value_in_proportion(len in 1..2000_u32, x: u32) {
+            let mut carver = Carver::map(len as usize * 8, Pages::Small).unwrap();
+            let mut numbers = carver.carve::<u64>(len).unwrap();
+            for i in 0..len {
+                *numbers.at_mut(i) = u64::from(i);
+            }
+            let expected = u128::from(x) * u128::from(len) / (1 << 32);
+            prop_assert_eq!(u128::from(*numbers.at_scaled(x)), expected);
+            prop_assert_eq!(u64::from(scale(x, len)), *numbers.at_scaled(x));
+            prop_assert_eq!(*numbers.at_scaled(u32::MAX), u64::from(len) - 1);
+        }
+    }
+
     // SAFETY: a number.
     unsafe impl Plain for u64 {}
 

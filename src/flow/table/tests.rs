@@ -298,6 +298,24 @@ fn a_burst_is_looked_up_as_its_keys_are_one_by_one() {
     }
 }
 
+#[test]
+fn a_look_up_under_way_knows_what_has_come_and_gone_meanwhile() {
+    let mut table = table(8);
+    let (gone, comes) = (key(1), key(2));
+    let id = insert(&mut table, 1, FlowState::Other).unwrap().id;
+    let guesses = [gone, comes].map(|key| table.guess(table.start(table.hash(&key))));
+    assert_eq!(guesses.map(|guess| guess.is_some()), [true, false]);
+    table.remove(id);
+    let new = insert(&mut table, 2, FlowState::Other).unwrap().id;
+    assert_eq!(table.confirm(guesses[0], &gone), None, "its entry is free");
+    assert_eq!(table.confirm(guesses[1], &comes), Some(new));
+    for n in 10..17 {
+        insert(&mut table, n, FlowState::Other).unwrap();
+    }
+    assert_eq!(table.len(), 8, "its entry is another flow's");
+    assert_eq!(table.confirm(guesses[0], &gone), None);
+}
+
 proptest! {
     /// One flow in eight has a hash of a few that all go to one bucket, so that tags collide and flows
     /// go astray; the other flows fill what is left.
