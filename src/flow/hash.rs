@@ -1,16 +1,17 @@
 //! The keyed hash that spreads flows over buckets, workers and rows of the target choice.
 //!
 //! NH (Black, Halevi, Krawczyk, Krovetz, Rogaway: "UMAC", CRYPTO 1999; section 4) over the key's words,
-//! then one folded multiplication and a mixing step. NH adds a secret word to each input word, multiplies
-//! the sums in pairs and adds the 128-bit products: for any two different keys, chosen by anyone who does
-//! not know the secret, the chance over the secret that the sums are equal is at most 2^-64. The steps
-//! after it bring every input bit to every output bit and hide NH's linear structure, so that two flows
-//! that are seen (by timing) to share a bucket say nothing of a third. Clients pick their own tuples; an
-//! unkeyed hash, or one linear in the tuple such as Toeplitz, would let one client fill one bucket.
-//! This holds as long as the seed is secret: it is drawn at start, or kept with the configuration where
-//! nodes must agree, and never shown.
+//! then one folded multiplication. NH adds a secret word to each input word, multiplies the sums in pairs
+//! and adds the 128-bit products: for any two different keys, chosen by anyone who does not know the
+//! secret, the chance over the secret that the sums are equal is at most 2^-64. The multiplication of the
+//! sum's two halves, each with a secret of its own, brings every input bit to every output bit and hides
+//! NH's linear structure, so that two flows that are seen (by timing) to share a bucket say nothing of a
+//! third. Clients pick their own tuples; an unkeyed hash, or one linear in the tuple such as Toeplitz,
+//! would let one client fill one bucket. This holds as long as the seed is secret: it is drawn at start,
+//! or kept with the configuration where nodes must agree, and never shown.
 //!
-//! Three multiplications that do not wait for each other, then two that do.
+//! An IPv4 flow's name fits two words and takes one multiplication before the last; an IPv6 flow's takes
+//! three that do not wait for each other.
 #![forbid(unsafe_code)]
 
 use std::fmt;

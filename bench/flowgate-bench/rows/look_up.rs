@@ -100,10 +100,7 @@ fn find_in_rte_hash<const N: usize>(table: &RteHash<N>, keys: &[[u8; N]]) -> usi
 
 fn find_by_hash(table: &Table, keys: &[FlowKey]) -> usize {
     let (mut hashes, mut found) = ([0; BURST], [None; BURST]);
-    for (hash, key) in hashes.iter_mut().zip(keys) {
-        *hash = table.hash(key);
-    }
-    table.find_burst(&hashes[..keys.len()], keys, &mut found);
+    table.hash_and_find_burst(keys, &mut hashes, &mut found);
     black_box(&found).iter().take(keys.len()).flatten().count()
 }
 
