@@ -22,6 +22,10 @@ pub const GATEWAY_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x60]);
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xc1];
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x5e];
 
+/// First byte of the IPv4 addresses of clients and of servers.
+const CLIENT_NET: u8 = 10;
+pub const SERVER_NET: u8 = 198;
+
 const TCP: u8 = 6;
 const HTTPS: u16 = 443;
 
@@ -177,8 +181,8 @@ impl Flow {
         let port = u16::from_be_bytes([f, g]);
         match self.version {
             Version::V4 => {
-                let client = u32::from_be_bytes([10, a, b, c]);
-                let server = u32::from_be_bytes([198, 51, d, e]);
+                let client = u32::from_be_bytes([CLIENT_NET, a, b, c]);
+                let server = u32::from_be_bytes([SERVER_NET, 51, d, e]);
                 (client.into(), port, server.into())
             }
             Version::V6 => {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::fs;
 use std::process::ExitCode;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -17,6 +17,7 @@ use flowgate::io::affinity;
 mod arguments;
 mod contenders;
 mod cpu_time;
+mod disturbances;
 mod frames;
 mod machine;
 mod plot;
@@ -73,7 +74,7 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
     let mut machine = Machine::look(cpus.len());
     let short = arguments.short;
     let ordinary = if short { ORDINARY_MB_IN_SHORT } else { ORDINARY_MB };
-    let rings = Rc::new(Rings::start(&cpus, arguments.pool, ordinary, arguments.no_huge)?);
+    let rings = Arc::new(Rings::start(&cpus, arguments.pool, ordinary, arguments.no_huge)?);
     machine.packets_in_hugepages = rings.eal.has_hugepages();
     if !machine.packets_in_hugepages {
         eprintln!("no hugepages: packets and rte_hash lie in ordinary memory, and are slower for it");
@@ -87,8 +88,9 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
         rings,
         testpmd: RefCell::new(testpmd),
         cpus,
-        rounds: or(arguments.rounds, 5, 2),
-        turn: Duration::from_millis(or(arguments.turn, 200, 20).into()),
+        cpu: last,
+        rounds: or(arguments.rounds, 12, 2),
+        turn: Duration::from_millis(or(arguments.turn, 60, 20).into()),
         flows: match (arguments.flows.is_empty(), short) {
             (false, _) => arguments.flows.clone(),
             (true, false) => FLOWS.to_vec(),

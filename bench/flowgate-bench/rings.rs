@@ -1,7 +1,7 @@
 //! DPDK in this process: packets in hugepages where there are any, and ports crossed with ports, so that
 //! whatever is measured has its own end and the bench stands at the other, as the wire.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use flowgate::id::QueueId;
 use flowgate::io::dpdk::{Eal, Mbuf, Mempool, MempoolConfig, Port, PortConfig, Queue, crossed_ports};
@@ -27,8 +27,11 @@ const MEMORY_MB: u32 = 64;
 pub struct Rings {
     pub eal: Eal,
     pub pool: Mempool,
-    made: Cell<u32>,
+    packets: u32,
 }
+
+/// Ports and pools need names of their own.
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The two ends of some ports, by port, each end with as many queues as there are workers.
 pub struct Ends {
@@ -53,15 +56,14 @@ impl Rings {
             extra: Vec::new(),
         };
         let eal = Eal::start(&config.arguments(&machine)?)?;
-        let pool = MempoolConfig {
-            name: "bench".to_owned(),
-            count: packets,
-            data_room: 2048 + 128,
-            cache: CACHE,
-            socket: None,
-        };
-        let pool = Mempool::new(&eal, &pool)?;
-        Ok(Rings { eal, pool, made: Cell::new(0) })
+        let pool = pool(&eal, packets)?;
+        Ok(Rings { eal, pool, packets })
+    }
+
+    /// The same DPDK with other packets, as many: for another thread.
+    pub fn with_packets_of_its_own(&self) -> Result<Rings, Failure> {
+        let pool = pool(&self.eal, self.packets)?;
+        Ok(Rings { eal: self.eal.clone(), pool, packets: self.packets })
     }
 
     /// Makes so many pairs of crossed ports with so many queues each.
@@ -69,8 +71,7 @@ impl Rings {
         let none = || (0..queues).map(|_| Vec::new()).collect();
         let mut ends = Ends { inside: none(), outside: none() };
         for _ in 0..ports {
-            let number = self.made.get();
-            self.made.set(number + 1);
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
             let names = crossed_ports(&self.eal, &format!("fg{number}"), queues, RING)?;
             for (name, by_queue) in names.iter().zip([&mut ends.inside, &mut ends.outside]) {
                 let port = self.open(name, queues)?;
@@ -97,4 +98,15 @@ impl Rings {
             Err("the pool has run out of packets: some were lost on the way".into())
         }
     }
+}
+
+fn pool(eal: &Eal, packets: u32) -> Result<Mempool, Failure> {
+    let config = MempoolConfig {
+        name: format!("packets{}", MADE.fetch_add(1, Ordering::Relaxed)),
+        count: packets,
+        data_room: 2048 + 128,
+        cache: CACHE,
+        socket: None,
+    };
+    Ok(Mempool::new(eal, &config)?)
 }

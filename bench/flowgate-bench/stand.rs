@@ -1,7 +1,7 @@
 //! The bench at the outer ends of a contender's ports: it puts frames in, lets the contender work, and
 //! looks at every frame that comes out. Only the work is timed, by the thread's CPU time.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::io::dpdk::{Mbuf, Queue};
@@ -29,7 +29,7 @@ pub trait Forwarder {
 pub struct Stand<F> {
     pub forwarder: F,
     outside: Vec<Queue>,
-    rings: Rc<Rings>,
+    rings: Arc<Rings>,
 }
 
 /// A frame to be made: its length, and what writes it.
@@ -122,8 +122,8 @@ impl<F: Forwarder> Stand<F> {
 
 impl<F> Stand<F> {
     /// `outside` are the other ends of the forwarder's ports.
-    pub fn new(rings: &Rc<Rings>, outside: Vec<Queue>, forwarder: F) -> Stand<F> {
-        Stand { forwarder, outside, rings: Rc::clone(rings) }
+    pub fn new(rings: &Arc<Rings>, outside: Vec<Queue>, forwarder: F) -> Stand<F> {
+        Stand { forwarder, outside, rings: Arc::clone(rings) }
     }
 
     /// Puts packets into a port.

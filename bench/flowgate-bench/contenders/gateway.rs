@@ -1,7 +1,6 @@
 //! Flowgate: the worker that the daemon runs, over queues of crossed ports, with its flows and their
 //! cookies known to the bench.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,13 +173,13 @@ pub fn worker(
 }
 
 impl Gateway {
-    pub fn new(rings: &Rc<Rings>, shape: Shape) -> Result<Gateway, Failure> {
+    pub fn new(rings: &Arc<Rings>, shape: Shape) -> Result<Gateway, Failure> {
         let ends = rings.ends(PORTS, 1)?;
         Gateway::between(rings, ends, shape)
     }
 
     /// With these ports.
-    pub fn between(rings: &Rc<Rings>, mut ends: Ends, shape: Shape) -> Result<Gateway, Failure> {
+    pub fn between(rings: &Arc<Rings>, mut ends: Ends, shape: Shape) -> Result<Gateway, Failure> {
         let (inside, outside) = (ends.inside.remove(0), ends.outside.remove(0));
         let forwarding = Arc::new(forwarding(1, shape.targets));
         let worker = worker((0, 1), inside, Handoff::mesh(1).remove(0), shape.capacity, forwarding)?;

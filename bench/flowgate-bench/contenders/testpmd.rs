@@ -17,7 +17,7 @@ use crate::Failure;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// It forwards for so long at least: starting and stopping takes its thread some 0.4 ms.
-const LEAST: Duration = Duration::from_millis(300);
+const LEAST: Duration = Duration::from_millis(200);
 
 /// Bursts of 32 that go round; as many packets as fit twice into the ring's 512.
 const BURSTS: u32 = 8;

@@ -3,9 +3,8 @@
 //! all of them.
 //!
 //! Batches of 32 rounds, each round measured by itself: with nothing, with a forwarding state, with a
-//! condition, in turn. Of each batch the longest round counts. CPU time is compared, and a batch in which the
-//! thread lost its CPU to another is left out (`ru_nivcsw`): its next round begins with cold caches. What
-//! remains of the machine's noise, timer interrupts mostly, is in all three kinds alike.
+//! condition, in turn. Of each batch the longest round counts, by CPU time. A batch during which the CPU took an
+//! interrupt, or the thread lost it to another, is left out (`disturbances.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use flowgate::datapath::forwarding::{Condition, Forwarding};
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::id::TargetId;
 use flowgate::io::BURST;
-use nix::sys::resource::{UsageWho, getrusage};
 
 use super::Bench;
 use crate::Failure;
 use crate::contenders::gateway::{Gateway, Shape, forwarding};
+use crate::disturbances::Disturbances;
 use crate::frames::Shuffled;
 use crate::report::{Figure, Row, Share, at_most, count};
 use crate::rings::BATCH;
@@ -101,24 +100,19 @@ impl Changing {
         }
     }
 
-    /// A batch at whose start the change comes; its longest round, or nothing if the thread lost its CPU.
-    fn batch(&mut self, change: Change) -> Result<Option<Duration>, Failure> {
+    /// A batch at whose start the change comes; its longest round, or nothing if it was disturbed.
+    fn batch(&mut self, change: Change, machine: &mut Disturbances) -> Result<Option<Duration>, Failure> {
         let mut expected = self.order.clone();
         self.gateway.put_client_packets(BATCH, &mut self.order)?;
         self.send(change)?;
-        let lost_before = times_lost()?;
+        let before = machine.count()?;
         let mut longest = Duration::ZERO;
         self.gateway.stand.work_by_rounds(BATCH, |took| longest = longest.max(took))?;
-        let lost = times_lost()? > lost_before;
+        let disturbed = machine.count()? != before;
         self.gateway.take_client_packets(BATCH, &mut expected)?;
         self.listen();
-        Ok((!lost).then_some(longest))
+        Ok((!disturbed).then_some(longest))
     }
-}
-
-/// How often the thread had to leave its CPU to another.
-fn times_lost() -> Result<i64, Failure> {
-    Ok(getrusage(UsageWho::RUSAGE_THREAD)?.involuntary_context_switches())
 }
 
 /// The row.
@@ -139,9 +133,10 @@ pub fn run(bench: &Bench) -> Result<Vec<Row>, Failure> {
         Longest::of(Change::Forwarding, "a new forwarding state"),
         Longest::of(Change::Condition, "a target's new condition"),
     ];
+    let mut machine = Disturbances::of(bench.cpu)?;
     for repetition in 0..repetitions {
         for longest in &mut all {
-            match changing.batch(longest.change)? {
+            match changing.batch(longest.change, &mut machine)? {
                 Some(round) => longest.rounds.push(round.as_secs_f64() * 1e6),
                 None => longest.dropped += 1,
             }
@@ -173,7 +168,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Row>, Failure> {
     let dropped: u32 = all.iter().map(|longest| longest.dropped).sum();
     row.notes.push(format!(
         "The longest of {} rounds, which so great a share of the batches does not pass; the verdict is by {} %. \
-         {dropped} of {} batches were left out, as the thread lost its CPU to another in them.",
+         {dropped} of {} batches were disturbed by the machine and left out.",
         BATCH / BURST,
         NEARLY_ALL * 100.0,
         repetitions * 3,

@@ -4,8 +4,9 @@
 //! Beside it the longest turn of a loop that does what testpmd does, on the same core, in turns of half a
 //! second: testpmd itself does not tell its longest burst. Its packets come round by two crossed ports; a turn
 //! takes a burst from each, as a round of the worker takes one of clients and one of appliances. Turns and rounds
-//! are measured by CPU time, one by one, so that another thread's time does not count; a timer's interrupt does, in
-//! either. The seconds are of the worker's own time: it stands still while the bench makes frames.
+//! are measured by CPU time, one by one; those during which the CPU took an interrupt or the thread lost it are left
+//! out of both (`disturbances.rs`). The seconds are of the worker's own time: it stands still while the bench makes
+//! frames.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,12 +14,15 @@ use std::time::Duration;
 use flowgate::io::BURST;
 use flowgate::io::PortQueue;
 use flowgate::io::dpdk::{Mbuf, Queue};
+use flowgate::wire::geneve::outer::OUTER_LEN;
 
 use super::Bench;
 use crate::contenders::gateway::{Gateway, Known, Shape, check_encapsulated, check_inner, noted};
 use crate::contenders::swap::{Stateless, Swap};
-use crate::frames::{ACK, FIN, Flow, SYN, Shuffled};
+use crate::disturbances::Disturbances;
+use crate::frames::{ACK, FIN, Flow, SERVER_NET, SYN, Shuffled};
 use crate::report::{Figure, Row, Share, at_most, count};
+use crate::series::Series;
 use crate::stand::{CLIENTS, Forwarder, SERVERS, TARGETS, fill};
 use crate::{Failure, cpu_time};
 
@@ -41,20 +45,41 @@ struct Lengths {
     by_length: Vec<u64>,
     longest: Duration,
     rounds: u64,
+    /// Of all rounds, the disturbed ones too.
     total: Duration,
+    /// The longest of each turn of half a second.
+    by_turn: Series,
+    longest_of_turn: Duration,
+    /// Rounds that were left out, and the longest of them.
+    disturbed: u64,
+    longest_disturbed: Duration,
 }
 
 impl Lengths {
     const STEP_NS: usize = 10;
     const STEPS: usize = 100_000;
 
-    fn note(&mut self, took: Duration) {
+    /// Some rounds after each other, and whether the machine left them alone.
+    fn note(&mut self, rounds: &[Duration], disturbed: bool) {
+        self.total += rounds.iter().sum::<Duration>();
+        let longest = rounds.iter().max().copied().unwrap_or_default();
+        if disturbed {
+            self.disturbed += rounds.len() as u64;
+            self.longest_disturbed = self.longest_disturbed.max(longest);
+            return;
+        }
         self.by_length.resize(Self::STEPS, 0);
-        let place = usize::try_from(took.as_nanos()).unwrap_or(usize::MAX) / Self::STEP_NS;
-        self.by_length[place.min(Self::STEPS - 1)] += 1;
-        self.longest = self.longest.max(took);
-        self.rounds += 1;
-        self.total += took;
+        for took in rounds {
+            let place = usize::try_from(took.as_nanos()).unwrap_or(usize::MAX) / Self::STEP_NS;
+            self.by_length[place.min(Self::STEPS - 1)] += 1;
+        }
+        self.longest = self.longest.max(longest);
+        self.longest_of_turn = self.longest_of_turn.max(longest);
+        self.rounds += rounds.len() as u64;
+    }
+
+    fn end_turn(&mut self) {
+        self.by_turn.push(std::mem::take(&mut self.longest_of_turn).as_secs_f64() * 1e6);
     }
 
     /// Microseconds that so great a share of the rounds does not pass.
@@ -72,6 +97,25 @@ impl Lengths {
 
     fn longest(&self) -> f64 {
         self.longest.as_secs_f64() * 1e6
+    }
+
+    fn figure(&self, name: &str) -> Figure {
+        let mut figure = Figure::new(name, "µs");
+        figure.shares =
+            [0.5, 0.99, 0.9999].map(|share| Share { share, value: self.quantile(share) }).to_vec();
+        figure.shares.push(Share { share: 1.0, value: self.longest() });
+        figure
+    }
+
+    fn note_for(&self, name: &str) -> String {
+        format!(
+            "{name}: {} rounds; the longest of half a second took {:.1} µs as a rule (the median). {} other rounds were \
+             disturbed, the longest of them took {:.1} µs.",
+            self.rounds,
+            self.by_turn.median(),
+            self.disturbed,
+            self.longest_disturbed.as_secs_f64() * 1e6
+        )
     }
 }
 
@@ -136,8 +180,8 @@ impl Churning {
         Plan { syns, firsts, fins, clients, answers }
     }
 
-    /// A batch, each of whose rounds is given to `round`.
-    fn batch(&mut self, lengths: &mut Lengths) -> Result<(), Failure> {
+    /// A batch.
+    fn batch(&mut self, lengths: &mut Lengths, machine: &mut Disturbances) -> Result<(), Failure> {
         let plan = self.plan();
         let mut clients = plan.clients();
         self.gateway.stand.put(CLIENTS, HALF, &mut |packet: &mut Mbuf| {
@@ -161,9 +205,11 @@ impl Churning {
             fill(packet, flow.answer_len(), |frame| flow.answer(frame, template, known.cookie))
         })?;
 
-        let before = lengths.total;
-        stand.work_by_rounds(2 * HALF + plan.fins.len(), |took| lengths.note(took))?;
-        self.due += lengths.total - before;
+        let mut rounds = Vec::with_capacity(HALF);
+        let before = machine.count()?;
+        stand.work_by_rounds(2 * HALF + plan.fins.len(), |took| rounds.push(took))?;
+        lengths.note(&rounds, machine.count()? != before);
+        self.due += rounds.iter().sum::<Duration>();
         self.check(&plan)
     }
 
@@ -211,10 +257,9 @@ impl Churning {
     }
 }
 
-/// Whether the packet inside is a server's: it comes from port 443.
+/// Whether the packet inside is a server's: they have addresses of their own.
 fn is_of_server(frame: &[u8]) -> bool {
-    let port = flowgate::wire::geneve::outer::OUTER_LEN + 20;
-    frame.get(port..port + 2) == Some(&443u16.to_be_bytes())
+    frame.get(OUTER_LEN + 12) == Some(&SERVER_NET)
 }
 
 /// The loop that does what testpmd does, with packets that come round for ever.
@@ -235,6 +280,25 @@ fn swapping_round(bench: &Bench) -> Result<Swap<Stateless>, Failure> {
     Ok(Swap { ports, flows: Stateless })
 }
 
+/// Turns of the swapping loop, about as long as a batch.
+fn swap_for_a_while(
+    swap: &mut Swap<Stateless>,
+    lengths: &mut Lengths,
+    machine: &mut Disturbances,
+) -> Result<(), Failure> {
+    let mut turns = [Duration::ZERO; 256];
+    let disturbed = machine.count()?;
+    let mut before = cpu_time::now();
+    for turn in &mut turns {
+        swap.round();
+        let after = cpu_time::now();
+        *turn = after.saturating_sub(before);
+        before = after;
+    }
+    lengths.note(&turns, machine.count()? != disturbed);
+    Ok(())
+}
+
 /// The row.
 pub fn run(bench: &Bench) -> Result<Vec<Row>, Failure> {
     let live = bench.size(1 << 22);
@@ -252,26 +316,23 @@ pub fn run(bench: &Bench) -> Result<Vec<Row>, Failure> {
     };
     let mut swap = swapping_round(bench)?;
     let (mut ours, mut theirs) = (Lengths::default(), Lengths::default());
+    let mut machine = Disturbances::of(bench.cpu)?;
+    let mut seconds = 0;
     while ours.total < bench.longest {
         let until = ours.total + TURN;
         while ours.total < until {
-            churning.batch(&mut ours)?;
+            churning.batch(&mut ours, &mut machine)?;
         }
+        ours.end_turn();
         let until = theirs.total + TURN;
-        let mut before = cpu_time::now();
         while theirs.total < until {
-            swap.round();
-            let after = cpu_time::now();
-            theirs.note(after.saturating_sub(before));
-            before = after;
+            swap_for_a_while(&mut swap, &mut theirs, &mut machine)?;
         }
-        if ours.total.as_secs() % 10 == 0 {
-            bench.says(format_args!(
-                "  {:.1} s: longest {:.1} µs, swapping {:.1} µs",
-                ours.total.as_secs_f64(),
-                ours.longest(),
-                theirs.longest()
-            ));
+        theirs.end_turn();
+        if ours.total.as_secs() / 10 > seconds {
+            seconds = ours.total.as_secs() / 10;
+            let (ours, theirs, spent) = (ours.longest(), theirs.longest(), ours.total.as_secs_f64());
+            bench.says(format_args!("  {spent:.0} s: longest {ours:.1} µs, swapping {theirs:.1} µs"));
         }
     }
     let title = format!(
@@ -281,12 +342,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Row>, Failure> {
     );
     let mut row = Row::new("longest-burst", title);
     for (name, lengths) in [("the swap in this process, as testpmd does it", &theirs), ("Flowgate", &ours)] {
-        let mut figure = Figure::new(name, "µs");
-        figure.shares =
-            [0.5, 0.99, 0.9999].map(|share| Share { share, value: lengths.quantile(share) }).to_vec();
-        figure.shares.push(Share { share: 1.0, value: lengths.longest() });
-        row.figures.push(figure);
-        row.notes.push(format!("{name}: {} rounds.", lengths.rounds));
+        row.figures.push(lengths.figure(name));
+        row.notes.push(lengths.note_for(name));
     }
     let beyond = ours.longest() - theirs.longest();
     row.verdicts.push(at_most("beyond the same loop swapping", beyond, 50.0, "µs"));

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Failure;
@@ -23,10 +23,12 @@ pub mod workers;
 
 /// What all rows share.
 pub struct Bench {
-    pub rings: Rc<Rings>,
+    pub rings: Arc<Rings>,
     pub testpmd: RefCell<Testpmd>,
-    /// The CPUs that there are; the bench is on the last.
+    /// The CPUs that there are.
     pub cpus: Vec<u16>,
+    /// Where the bench is: the last of them.
+    pub cpu: u16,
     /// How often the contenders take turns.
     pub rounds: u32,
     /// CPU time of each turn.
@@ -61,7 +63,9 @@ impl Bench {
         for round in 1..=self.rounds {
             testpmd.samples.push(self.testpmd.borrow_mut().measure(self.turn)?);
             turns()?;
-            self.says(format_args!("  round {round} of {}", self.rounds));
+            if round == self.rounds || round.is_multiple_of(4) {
+                self.says(format_args!("  round {round} of {}", self.rounds));
+            }
         }
         Ok(testpmd)
     }
