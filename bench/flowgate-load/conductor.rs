@@ -2,6 +2,7 @@
 //! arrives, flows close. Adds up what the generator's thread measures meanwhile and shows it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer};
@@ -32,6 +33,8 @@ pub type OnDeath<'a> = dyn FnMut(usize, bool) -> Result<(), Refusal> + 'a;
 pub struct Conductor<'a> {
     options: &'a Options,
     orders: Arc<Orders>,
+    /// Somebody wants it to end.
+    interrupted: Arc<AtomicBool>,
     full: Consumer<Box<Interval>>,
     empty: Producer<Box<Interval>>,
     on_death: Box<OnDeath<'a>>,
@@ -43,6 +46,7 @@ impl<'a> Conductor<'a> {
     pub fn new(
         options: &'a Options,
         orders: Arc<Orders>,
+        interrupted: Arc<AtomicBool>,
         on_death: Box<OnDeath<'a>>,
         listen: Box<dyn FnMut() + 'a>,
     ) -> (Conductor<'a>, Reports) {
@@ -53,7 +57,11 @@ impl<'a> Conductor<'a> {
             empty.push(Box::new(Interval::new(options.targets.0.len()))).ok();
         }
         let reports = Reports { full: full_in, empty: empty_out };
-        (Conductor { options, orders, full, empty, on_death, listen }, reports)
+        (Conductor { options, orders, interrupted, full, empty, on_death, listen }, reports)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Waits for the next interval and gives it to `look`.
@@ -111,6 +119,9 @@ impl<'a> Conductor<'a> {
                 eprintln!("{flows} flows opened in {:.1} s", begun.elapsed().as_secs_f64());
                 return Ok(());
             }
+            if self.is_interrupted() {
+                return Err("interrupted".into());
+            }
             if open > most {
                 (most, got_on) = (open, Instant::now());
             }
@@ -136,7 +147,7 @@ impl<'a> Conductor<'a> {
         eprintln!("{}", report::PROGRESS_HEAD);
         self.orders.set_phase(Phase::Run);
         let begun = Instant::now();
-        while begun.elapsed() < duration {
+        while begun.elapsed() < duration && !self.is_interrupted() {
             moments.retain(|&(at, target, dies)| {
                 let due = begun.elapsed() >= at;
                 if due {
@@ -172,6 +183,9 @@ impl<'a> Conductor<'a> {
     /// Searches for the highest rate at which no more than `most_lost` is lost, and goes on at it for the duration.
     pub fn find_rate(&mut self, most_lost: f64) -> Result<Outcome, Refusal> {
         let best = search::highest(most_lost, |asked| -> Result<Trial, Refusal> {
+            if self.is_interrupted() {
+                return Err("interrupted".into());
+            }
             self.orders.set_rate(asked);
             let outcome = self.run(TRIAL)?;
             let sent = outcome.total.counts.sent.iter().sum();
@@ -182,7 +196,7 @@ impl<'a> Conductor<'a> {
             Ok(trial)
         })?;
         let best = best.ok_or("more was lost at every rate that was tried")?;
-        eprintln!("the highest rate that holds: {} packets a second", report::grouped(best.asked));
+        eprintln!("the highest rate that holds: {:.0} packets a second", best.sent);
         self.orders.set_rate(best.asked);
         self.run(self.options.duration)
     }

@@ -29,6 +29,7 @@ mod search;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Parser;
@@ -36,6 +37,7 @@ use flowgate::flow::Pages;
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Queue, WorkerThread};
+use signal_hook::consts::SIGINT;
 
 use appliance::Appliances;
 use conductor::Conductor;
@@ -116,6 +118,10 @@ fn lead(
     clock: &Clock,
     gateway: Option<Running>,
 ) -> Result<Outcome, Refusal> {
+    // The first Ctrl-C ends the load, with its summary; the second one the process.
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
+    signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
     let orders = Arc::new(Orders::new(options.rate.unwrap_or(u64::MAX), options.targets.0.len()));
     let gateway = std::cell::RefCell::new(gateway);
     let on_death = Box::new(|target, dies: bool| match gateway.borrow_mut().as_mut() {
@@ -123,7 +129,8 @@ fn lead(
         None => Ok(()),
     });
     let listen = Box::new(|| gateway.borrow_mut().iter_mut().for_each(Running::listen));
-    let (mut conductor, reports) = Conductor::new(options, Arc::clone(&orders), on_death, listen);
+    let (mut conductor, reports) =
+        Conductor::new(options, Arc::clone(&orders), interrupted, on_death, listen);
     let generator = start_generator(options, devices, sides, clock, &orders, reports)?;
     let outcome = (|| {
         conductor.wait_for_checks()?;

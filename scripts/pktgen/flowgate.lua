@@ -83,6 +83,57 @@ function flowgate.flows(count, proto)
     return addresses * ports
 end
 
+-- Flows that a range can have: Pktgen writes its buffers once, before it sends, and has 24,576 of them a queue.
+flowgate.most_in_range = 24000
+
+-- Bits of a client's port and of its address that can be drawn; an IPv4 UDP packet has its addresses at 26 and its
+-- ports at 34.
+local PORT_BITS, ADDRESS_BITS = 14, 22
+local SOURCE_AT, DESTINATION_AT, PORTS_AT = 26, 30, 34
+
+-- A mask of 32 bits for Pktgen's `rnd`: `count` bits are drawn that end `behind` bits before the last.
+local function mask(count, behind)
+    return ("."):rep(32 - count - behind) .. ("X"):rep(count) .. ("."):rep(behind)
+end
+
+-- Draws the client's port, and its address if that is not enough, for each packet anew, so that at least `count` flows
+-- come about in time. Returns how many there can be.
+--
+-- Pktgen does not put the IPv4 header's checksum right when it has drawn an address. A wire gateway passes such a packet,
+-- as it passes whatever its ends will judge; a router does not.
+function flowgate.draw(count)
+    local bits = math.ceil(math.log(count, 2))
+    local port_bits = math.min(bits, PORT_BITS)
+    local address_bits = math.min(bits - port_bits, ADDRESS_BITS)
+    pktgen.rnd(flowgate.clients, 0, PORTS_AT, mask(port_bits, 16))
+    pktgen.rnd(flowgate.servers, 0, PORTS_AT, mask(port_bits, 0))
+    if address_bits > 0 then
+        pktgen.rnd(flowgate.clients, 1, SOURCE_AT, mask(address_bits, 0))
+        pktgen.rnd(flowgate.servers, 1, DESTINATION_AT, mask(address_bits, 0))
+    end
+    return 1 << (port_bits + address_bits)
+end
+
+-- Sets both ports to send one packet over and over, with a client that is drawn anew each time.
+function flowgate.drawn_flows(count)
+    local client, server = flowgate.address(FIRST_CLIENT - 1), flowgate.address(FIRST_SERVER)
+    local ends = {
+        [flowgate.clients] = { "clients", "servers", client, server, 32768, SERVER_PORT },
+        [flowgate.servers] = { "servers", "clients", server, client, SERVER_PORT, 32768 },
+    }
+    for port, packet in pairs(ends) do
+        pktgen.set_mac(port, "src", MACS[packet[1]])
+        pktgen.set_mac(port, "dst", MACS[packet[2]])
+        pktgen.set_ipaddr(port, "src", packet[3] .. "/10")
+        pktgen.set_ipaddr(port, "dst", packet[4])
+        pktgen.set(port, "sport", packet[5])
+        pktgen.set(port, "dport", packet[6])
+        pktgen.set_type(port, "ipv4")
+        pktgen.set_proto(port, "udp")
+    end
+    return flowgate.draw(count)
+end
+
 -- The greatest common divisor.
 function flowgate.divisor(a, b)
     while b > 0 do

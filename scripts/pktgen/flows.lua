@@ -1,6 +1,6 @@
 -- A range of flows in both directions, at a share of the line rate.
 --
---   FG_FLOWS    how many, at least              10000
+--   FG_FLOWS    how many, at least; above 24000 the client is drawn for each packet   10000
 --   FG_SIZE     frame length with its FCS       64
 --   FG_RATE     percent of the line rate        1
 --   FG_SECONDS                                  10
@@ -19,7 +19,12 @@ local WAYS = {
 }
 
 flowgate.begin()
-local flows = flowgate.flows(setting("flows", 10000), setting("proto", "udp"))
+local flows = setting("flows", 10000)
+if flows <= flowgate.most_in_range then
+    flows = flowgate.flows(flows, setting("proto", "udp"))
+else
+    flows = flowgate.drawn_flows(flows)
+end
 flowgate.size(setting("size", 64))
 pktgen.set("all", "rate", setting("rate", 1))
 

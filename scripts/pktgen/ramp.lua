@@ -1,8 +1,8 @@
--- More and more new flows a second, until the gateway does not keep up: every packet from the clients is the first of
--- a UDP flow. The servers are silent. With FG_FLOWS beyond what the gateway's table holds, the later steps say what a
--- flood does to it.
+-- More and more new flows a second, until the gateway does not keep up: the client of every packet is drawn among so
+-- many that nearly each is the first of a UDP flow. The servers are silent. Once there are more than the gateway's table
+-- holds, the later steps say what a flood does to it.
 --
---   FG_FLOWS    flows before the first comes again    4000000
+--   FG_FLOWS    flows to draw from                    1000000000
 --   FG_FROM     percent of the line rate, first step  0.1
 --   FG_TO       last step                             5
 --   FG_STEPS                                          8
@@ -17,9 +17,9 @@ local from, to, steps = setting("from", 0.1), setting("to", 5), setting("steps",
 local seconds, most_lost = setting("seconds", 5), setting("loss", 0.01)
 
 flowgate.begin()
-local flows = flowgate.flows(setting("flows", 4000000), "udp")
+local flows = flowgate.drawn_flows(setting("flows", 1000000000))
 flowgate.size(64)
-print(("%d flows in turn; a step is %d s"):format(flows, seconds))
+print(("drawn from %d flows; a step is %d s"):format(flows, seconds))
 
 local best
 for step = 1, steps do
