@@ -181,3 +181,34 @@ fn a_gateway_of_its_own_shows_a_load_without_a_daemon() {
     assert!(status.success(), "{said}");
     assert!(said.contains("violations: none"), "{said}");
 }
+
+/// The tables of `docs/load-testing.md` that say how many cores 100 Gbit/s take.
+#[test]
+fn the_plan_in_the_documentation_is_what_its_script_reckons() {
+    const BEGIN: &str = "<!-- cores: ";
+    const END: &str = "<!-- cores: end -->";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+    let document = root.join("docs/load-testing.md");
+    let text = std::fs::read_to_string(&document).expect("the documentation");
+    let mut made = String::new();
+    let mut tables = 0;
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (numbers, after) = after.split_once(" -->\n").expect("the comment ends");
+        let (_, after) = after.split_once(END).expect("the table ends");
+        let script = root.join("scripts/pktgen/cores-per-100g");
+        let table = Command::new(script).args(numbers.split(' ')).output().expect("bash and awk");
+        assert!(table.status.success(), "{numbers}");
+        let table = String::from_utf8(table.stdout).expect("text");
+        made += &format!("{before}{BEGIN}{numbers} -->\n{table}{END}");
+        tables += 1;
+        rest = after;
+    }
+    made += rest;
+    assert_eq!(tables, 2);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&document, &made).expect("writable");
+    } else {
+        assert_eq!(made, text, "UPDATE_DOCS=1 cargo test -p flowgate-bench --test load plan");
+    }
+}

@@ -13,6 +13,9 @@ programs=${FLOWGATE_PROGRAMS:-$(target_folder)/release}
 # What joins the gateway to the others: memif, or vhost (which needs hugepages).
 devices=memif
 
+# More for the appliances, such as --die 2@10.
+read -ra appliance_options <<<"${APPLIANCE_OPTIONS-}"
+
 # What the lab is made of; the name is this run's alone.
 lab=fg-pktgen-$$
 folder=
@@ -86,7 +89,7 @@ start_gateway() {
     start "$folder/flowgated.log" "$programs/flowgated" --config "$folder/node.toml"
     wait_for_words "flowgated is ready" "$folder/flowgated.log"
     start "$folder/appliances.log" "$programs/flowgate-load" --appliances "$(device 2 targets)" \
-        --duration "$lives" "$@"
+        --duration "$lives" "$@" "${appliance_options[@]}"
     local target
     for target in $(sed -n 's/^ *"address": "\(.*\)"$/\1/p' "$folder/objects.json"); do
         wait_for_words "target=$target .*to=\"healthy\"" "$folder/flowgated.log"
