@@ -29,14 +29,33 @@ const IN_FLIGHT: usize = 8;
 /// What the world around does when a target dies (`true`) or lives again.
 pub type OnDeath<'a> = dyn FnMut(usize, bool) -> Result<(), Refusal> + 'a;
 
-/// The rings between the generator's thread and the main one, and what it is led by.
+/// The main thread's ends of the rings to one of the generator's.
+struct Stream {
+    full: Consumer<Box<Interval>>,
+    empty: Producer<Box<Interval>>,
+}
+
+impl Stream {
+    /// Both ends of fresh rings.
+    fn new(targets: usize) -> (Stream, Reports) {
+        let (full_in, full) = rtrb::RingBuffer::new(IN_FLIGHT);
+        let (mut empty, empty_out) = rtrb::RingBuffer::new(IN_FLIGHT);
+        for _ in 1..IN_FLIGHT {
+            // There is room for as many.
+            empty.push(Box::new(Interval::new(targets))).ok();
+        }
+        (Stream { full, empty }, Reports { full: full_in, empty: empty_out })
+    }
+}
+
+/// What the generator's threads are led by.
 pub struct Conductor<'a> {
     options: &'a Options,
     orders: Arc<Orders>,
     /// Somebody wants it to end.
     interrupted: Arc<AtomicBool>,
-    full: Consumer<Box<Interval>>,
-    empty: Producer<Box<Interval>>,
+    /// The first is that of the thread that plays an end.
+    streams: Vec<Stream>,
     on_death: Box<OnDeath<'a>>,
     /// Called now and then.
     listen: Box<dyn FnMut() + 'a>,
@@ -45,33 +64,38 @@ pub struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     pub fn new(
         options: &'a Options,
+        threads: usize,
         orders: Arc<Orders>,
         interrupted: Arc<AtomicBool>,
         on_death: Box<OnDeath<'a>>,
         listen: Box<dyn FnMut() + 'a>,
-    ) -> (Conductor<'a>, Reports) {
-        let (full_in, full) = rtrb::RingBuffer::new(IN_FLIGHT);
-        let (mut empty, empty_out) = rtrb::RingBuffer::new(IN_FLIGHT);
-        for _ in 1..IN_FLIGHT {
-            // There is room for as many.
-            empty.push(Box::new(Interval::new(options.targets.0.len()))).ok();
-        }
-        let reports = Reports { full: full_in, empty: empty_out };
-        (Conductor { options, orders, interrupted, full, empty, on_death, listen }, reports)
+    ) -> (Conductor<'a>, Vec<Reports>) {
+        let targets = options.targets.0.len();
+        let (streams, reports) = (0..threads).map(|_| Stream::new(targets)).unzip();
+        (Conductor { options, orders, interrupted, streams, on_death, listen }, reports)
     }
 
     fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Waits for the next interval and gives it to `look`.
+    /// Waits for the first thread's next interval and gives it to `look`, with what the others have brought since.
     fn next<T>(&mut self, look: impl FnOnce(&Interval) -> T) -> Result<T, Refusal> {
         let begun = Instant::now();
+        let [first, others @ ..] = self.streams.as_mut_slice() else {
+            return Err("there is no thread".into());
+        };
         loop {
             (self.listen)();
-            if let Ok(interval) = self.full.pop() {
+            if let Ok(mut interval) = first.full.pop() {
+                for stream in others {
+                    while let Ok(more) = stream.full.pop() {
+                        interval.add(&more);
+                        stream.empty.push(more)?;
+                    }
+                }
                 let seen = look(&interval);
-                self.empty.push(interval)?;
+                first.empty.push(interval)?;
                 return Ok(seen);
             }
             if begun.elapsed() > PATIENCE {
@@ -114,7 +138,8 @@ impl<'a> Conductor<'a> {
         let (begun, mut got_on, mut most) = (Instant::now(), Instant::now(), 0);
         let flows = self.options.flows;
         loop {
-            let (open, retried) = self.next(|interval| (interval.established, interval.counts.retried))?;
+            let (open, retried) =
+                self.next(|interval| (interval.ends.established, interval.counts.retried))?;
             if open == flows {
                 eprintln!("{flows} flows opened in {:.1} s", begun.elapsed().as_secs_f64());
                 return Ok(());
@@ -169,7 +194,7 @@ impl<'a> Conductor<'a> {
             }
             if in_second == INTERVALS_A_SECOND {
                 let point = Point::new(&second, at, at - second_begun);
-                eprintln!("{}", report::progress(&point, second.established, total.counts.lost()));
+                eprintln!("{}", report::progress(&point, second.ends.established, total.counts.lost()));
                 second.clear();
                 (in_second, second_begun) = (0, at);
             }
@@ -236,7 +261,7 @@ impl<'a> Conductor<'a> {
         self.orders.set_phase(Phase::Close);
         let (mut got_on, mut most) = (Instant::now(), 0);
         while got_on.elapsed() < Duration::from_secs(2) {
-            let closed = self.next(|interval| interval.closed)?;
+            let closed = self.next(|interval| interval.ends.closed)?;
             if closed == self.options.flows {
                 break;
             }

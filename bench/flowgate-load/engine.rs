@@ -8,9 +8,9 @@ use rtrb::{Consumer, Producer};
 
 use super::appliance::Appliances;
 use super::ends::{Clients, Common, Servers, send_data};
-use super::flows::State;
+use super::flows::{Flows, State};
 use super::frames::Frames;
-use super::measure::{INTERVALS_A_SECOND, Interval, Nanoseconds};
+use super::measure::{INTERVALS_A_SECOND, Interval, Nanoseconds, Standings};
 use super::names::Way;
 use super::orders::{Orders, Phase};
 use super::port::{Port, Source};
@@ -275,15 +275,20 @@ impl<Q: PortQueue, S: Source<Buf = Q::Buf>> Engine<Q, S> {
         self.next_report_ns = self.common.now_ns + 1_000_000_000 / u64::from(INTERVALS_A_SECOND);
         empty.clear();
         let mut full = std::mem::replace(&mut self.common.interval, empty);
-        let flows = if self.ports.clients.is_some() { &self.clients.flows } else { &self.servers.flows };
-        full.established = flows.count(State::Established);
-        full.closed = flows.count(State::Closed);
-        full.ended_ns = self.common.now_ns;
+        full.ends = match &self.ports {
+            Ports { clients: Some(_), .. } => standings(&self.clients.flows),
+            Ports { servers: Some(_), .. } => standings(&self.servers.flows),
+            Ports { .. } => Standings::default(),
+        };
         // There are no more intervals than the ring has room for.
         if let Err(rtrb::PushError::Full(lost)) = self.reports.full.push(full) {
             self.common.interval.add(&lost);
         }
     }
+}
+
+fn standings(flows: &Flows) -> Standings {
+    Standings { established: flows.count(State::Established), closed: flows.count(State::Closed) }
 }
 
 #[cfg(test)]

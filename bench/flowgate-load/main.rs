@@ -1,9 +1,9 @@
 //! A generator of load for a gateway, without other software: it plays the clients, the servers and the appliances
 //! at the other ends of the gateway's ports, and says what was lost, what came back wrong, and how long it took.
 //!
-//! One thread ([`engine`]) does all that touches packets: the two ends ([`ends`]) keep TCP flows open through the
-//! gateway and send data both ways, the appliances ([`appliance`]) send back what comes in GENEVE. The main thread
-//! leads it ([`conductor`]) by a few atomics and adds up what it measured ([`measure`]). Which flow a packet belongs
+//! One thread or two ([`generator`], [`engine`]) do all that touches packets: the ends ([`ends`]) keep TCP flows open
+//! through the gateway and send data both ways, the appliances ([`appliance`]) send back what comes in GENEVE. The main
+//! thread leads them ([`conductor`]) by a few atomics and adds up what it measured ([`measure`]). Which flow a packet belongs
 //! to is in its addresses ([`names`]), when it was made in its payload ([`frames`]).
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod ends;
 mod engine;
 mod flows;
 mod frames;
+mod generator;
 mod measure;
 mod names;
 mod neighbour;
@@ -34,26 +35,16 @@ use std::time::Duration;
 
 use clap::Parser;
 use flowgate::flow::Pages;
-use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
-use flowgate::io::dpdk::{Queue, WorkerThread};
+use flowgate::io::dpdk::Queue;
 use signal_hook::consts::SIGINT;
 
-use appliance::Appliances;
 use conductor::Conductor;
 use devices::{Devices, Refusal, Sides};
-use engine::{Engine, EngineParts, Load, Ports, Reports};
-use frames::Frames;
-use measure::Nanoseconds;
-use names::Naming;
 use options::Options;
 use orders::{Orders, Phase};
 use own_gateway::{OwnGateway, Running};
-use port::{PoolSource, Port};
 use report::Outcome;
-
-/// Rounds without a packet after which the generator sleeps, if it may.
-const IDLE_ROUNDS: u32 = 64;
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -110,7 +101,7 @@ fn start_gateway(
     gateway.start()
 }
 
-/// Starts the generator's thread and leads it through the load.
+/// Starts the generator's threads and leads them through the load.
 fn lead(
     options: &Options,
     devices: &Devices,
@@ -129,9 +120,12 @@ fn lead(
         None => Ok(()),
     });
     let listen = Box::new(|| gateway.borrow_mut().iter_mut().for_each(Running::listen));
+    let plan = generator::plan(options, sides);
     let (mut conductor, reports) =
-        Conductor::new(options, Arc::clone(&orders), interrupted, on_death, listen);
-    let generator = start_generator(options, devices, sides, clock, &orders, reports)?;
+        Conductor::new(options, plan.len(), Arc::clone(&orders), interrupted, on_death, listen);
+    let threads = plan.into_iter().zip(reports);
+    let threads = threads.map(|(thread, reports)| thread.start(options, devices, clock, &orders, reports));
+    let threads = threads.collect::<Result<Vec<_>, _>>()?;
     let outcome = (|| {
         conductor.wait_for_checks()?;
         conductor.open()?;
@@ -144,80 +138,13 @@ fn lead(
     })();
     drop(conductor);
     orders.set_phase(Phase::Stop);
-    if generator.join().is_err() {
-        return Err("the generator's thread ended by a panic".into());
+    for thread in threads {
+        if thread.join().is_err() {
+            return Err("the generator's thread ended by a panic".into());
+        }
     }
     let work = gateway.borrow().as_ref().map(Running::work);
     outcome.map(|outcome| Outcome { gateway: work, ..outcome })
-}
-
-/// The generator's thread, on its core.
-fn start_generator(
-    options: &Options,
-    devices: &Devices,
-    sides: Sides<Queue>,
-    clock: &Clock,
-    orders: &Arc<Orders>,
-    reports: Reports,
-) -> Result<std::thread::JoinHandle<()>, Refusal> {
-    let naming = Naming::new(options.seed, options.ipv6);
-    let is_alone = sides.clients.is_none() && sides.servers.is_none();
-    let mut engine = Engine::new(EngineParts {
-        load: Load {
-            flows: options.flows,
-            new_flows: options.new_flows,
-            syn_flood: options.syn_flood,
-            ways: options.ways(),
-            sizes: options.size.order.clone(),
-        },
-        orders: Arc::clone(orders),
-        frames: Frames::new(naming, &options.size.lengths),
-        source: PoolSource::new(devices.pool.clone()),
-        nanoseconds: Nanoseconds::of(clock),
-        ports: Ports {
-            clients: sides.clients.map(Port::new),
-            servers: sides.servers.map(Port::new),
-            targets: sides.targets.map(Port::new),
-        },
-        appliances: Appliances::new(
-            &options.targets.0,
-            options.behaviour(),
-            is_alone,
-            options.flows,
-            options.seed,
-        ),
-        reports,
-        targets: options.targets.0.len(),
-        now: clock.cycles(),
-    });
-    let core = if options.own_gateway { options.cores.get(1) } else { options.cores.first() }.copied();
-    let (eal, clock, orders) = (devices.eal.clone(), clock.clone(), Arc::clone(orders));
-    let sleep = options.sleep.map(Duration::from_micros);
-    let (ready, begun) = std::sync::mpsc::channel::<Result<(), String>>();
-    let thread = std::thread::Builder::new().name("generator".to_owned()).spawn(move || {
-        let registered = core
-            .map_or(Ok(()), |core| affinity::pin_to(core).map_err(|error| error.to_string()))
-            .and_then(|()| WorkerThread::register(&eal).map_err(|error| error.to_string()));
-        let registered = match registered {
-            Ok(registered) => registered,
-            // Whoever waits for it gives the reason.
-            Err(error) => return ready.send(Err(error)).unwrap_or(()),
-        };
-        ready.send(Ok(())).ok();
-        let mut idle = 0;
-        while orders.phase() != Phase::Stop {
-            idle = if engine.round(clock.cycles()) > 0 { 0 } else { idle + 1 };
-            if let Some(pause) = sleep
-                && idle > IDLE_ROUNDS
-            {
-                std::thread::sleep(pause);
-            }
-        }
-        drop(engine);
-        drop(registered);
-    })?;
-    begun.recv()??;
-    Ok(thread)
 }
 
 fn show(options: &Options, outcome: &Outcome) -> Result<(), Refusal> {

@@ -183,6 +183,13 @@ pub struct Latencies {
     pub from_appliance: [Latency; 2],
 }
 
+/// How many flows there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standings {
+    pub established: u32,
+    pub closed: u32,
+}
+
 /// What happened in a time.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
@@ -192,12 +199,8 @@ pub struct Interval {
     pub by_target: Vec<u64>,
     /// Health checks that each target answered.
     pub checks_by_target: Vec<u64>,
-    /// Flows established, at its end.
-    pub established: u32,
-    /// Flows closed, at its end.
-    pub closed: u32,
-    /// When it ended, in nanoseconds since the generator's start.
-    pub ended_ns: u64,
+    /// How the flows stood at its end; nothing from a thread that plays no end.
+    pub ends: Standings,
 }
 
 impl Interval {
@@ -230,9 +233,9 @@ impl Interval {
         {
             sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         }
-        self.established = later.established;
-        self.closed = later.closed;
-        self.ended_ns = later.ended_ns;
+        if later.ends != Standings::default() {
+            self.ends = later.ends;
+        }
     }
 
     /// The latencies of both ways together.

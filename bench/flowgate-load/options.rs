@@ -114,7 +114,8 @@ pub struct Options {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     pub max_loss: f64,
 
-    /// The generator's core; with --self, the gateway's comes before it: `0,1`.
+    /// The generator's core, and one more for the appliances, if there is one; with --self, the gateway's comes before
+    /// these: `0,1` or `0,1,2`.
     #[arg(long, value_delimiter = ',', value_name = "CORE")]
     pub cores: Vec<u16>,
 

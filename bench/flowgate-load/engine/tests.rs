@@ -191,7 +191,7 @@ impl Play {
     /// From the first SYN to the last packet.
     fn whole(mut self) -> Play {
         self.phase(Phase::Open, 300);
-        assert_eq!(self.total.established, self.engine.load.flows, "all flows open");
+        assert_eq!(self.total.ends.established, self.engine.load.flows, "all flows open");
         self.phase(Phase::Run, 400);
         self.phase(Phase::Drain, 300);
         self
@@ -247,7 +247,7 @@ fn flows_end_and_new_ones_take_their_place_and_in_the_end_all_are_closed() {
     assert_eq!(counts.opened, counts.closed + 300, "{counts:?}");
     assert_eq!((counts.lost(), counts.violations(), counts.retried), (0, 0, 0), "{counts:?}");
     play.phase(Phase::Close, 300);
-    assert_eq!((play.total.closed, play.total.established), (300, 0));
+    assert_eq!((play.total.ends.closed, play.total.ends.established), (300, 0));
 }
 
 #[test]
