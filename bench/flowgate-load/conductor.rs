@@ -194,7 +194,14 @@ impl<'a> Conductor<'a> {
             }
             if in_second == INTERVALS_A_SECOND {
                 let point = Point::new(&second, at, at - second_begun);
-                eprintln!("{}", report::progress(&point, second.ends.established, total.counts.lost()));
+                eprintln!(
+                    "{}",
+                    report::progress(
+                        &point,
+                        second.ends.established,
+                        self.options.played().lost(&total.counts)
+                    )
+                );
                 second.clear();
                 (in_second, second_begun) = (0, at);
             }
@@ -215,7 +222,7 @@ impl<'a> Conductor<'a> {
             let outcome = self.run(TRIAL)?;
             let sent = outcome.total.counts.sent.iter().sum();
             let sent = report::per_second(sent, outcome.lasted.as_secs_f64());
-            let trial = Trial { asked, sent, loss: outcome.total.counts.loss() };
+            let trial = Trial { asked, sent, loss: self.options.played().loss(&outcome.total.counts) };
             let verdict = if trial.holds(most_lost) { "holds" } else { "does not hold" };
             eprintln!("       {sent:.0} packets a second: {:.4} % lost, {verdict}\n", trial.loss * 100.0);
             Ok(trial)

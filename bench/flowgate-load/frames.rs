@@ -262,9 +262,11 @@ pub struct Seen {
     pub tcp: u16,
 }
 
-/// Cycles since a stamp was made; stamps have 48 bits.
+/// Cycles since a stamp was made; stamps have 48 bits. 0 for one that another thread has made since this one looked at
+/// the clock.
 pub fn since(now: u64, stamp: u64) -> u64 {
-    now.wrapping_sub(stamp) & STAMP_MASK
+    let passed = now.wrapping_sub(stamp) & STAMP_MASK;
+    if passed > STAMP_MASK / 2 { 0 } else { passed }
 }
 
 /// How many cycles the way to the appliance took, in 16 bits: 11 of mantissa and 5 of exponent, so that it is
@@ -325,7 +327,8 @@ mod tests {
                     assert_eq!((seen.name, seen.way), (Name { slot, epoch: 9 }, way));
                     assert_eq!((seen.seq, seen.ack, seen.flags), (77, 88, TcpFlags::ACK));
                     assert_eq!(seen.stamp, Some(0x1234_5678_9abc));
-                    assert_eq!(since(0x1_1234_5678_9abf, 0x1234_5678_9abc), 3);
+                    assert_eq!(since(0x7_1234_5678_9abf, 0x1234_5678_9abc), 3);
+                    assert_eq!(since(0x7_1234_5678_9abb, 0x1234_5678_9abc), 0);
                     assert_eq!(seen.mark.cycles(), None);
                     if !frames.naming().is_v6(slot) {
                         assert!(ipv4::header_checksum_ok(&frame[14..]));

@@ -79,7 +79,8 @@ fn run(options: &Options) -> Result<bool, Refusal> {
     };
     let outcome = lead(options, &devices, sides, &clock, gateway)?;
     show(options, &outcome)?;
-    Ok(outcome.total.counts.violations() == 0 && outcome.total.counts.loss() <= options.max_loss)
+    Ok(outcome.total.counts.violations() == 0
+        && options.played().loss(&outcome.total.counts) <= options.max_loss)
 }
 
 fn start_gateway(

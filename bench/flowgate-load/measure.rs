@@ -106,25 +106,55 @@ impl Counts {
         self.strangers + self.damaged + self.bad_tunnel + self.moved - self.moved_off_dead
             + self.out_of_order.iter().sum::<u64>()
     }
+}
 
-    /// Data packets lost between the end and the appliance, or still on their way.
-    pub fn lost_to_appliance(&self, way: Way) -> u64 {
-        self.sent[way.index()].saturating_sub(self.at_appliance[way.index()])
+/// The sides that this process plays: only between two of them can it know what was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Played {
+    pub clients: bool,
+    pub servers: bool,
+    pub targets: bool,
+}
+
+impl Played {
+    pub const ALL: Played = Played { clients: true, servers: true, targets: true };
+
+    /// Whether the end that sends this way is played, and the one that receives.
+    fn ends(self, way: Way) -> (bool, bool) {
+        match way {
+            Way::Up => (self.clients, self.servers),
+            Way::Down => (self.servers, self.clients),
+        }
     }
 
-    /// Data packets lost between the appliance and the other end, or still on their way.
-    pub fn lost_from_appliance(&self, way: Way) -> u64 {
-        self.returned[way.index()].saturating_sub(self.arrived[way.index()])
+    /// Data packets lost between the end and the appliance, or still on their way; `None` if nobody here can know.
+    pub fn lost_to_appliance(self, counts: &Counts, way: Way) -> Option<u64> {
+        let lost = || counts.sent[way.index()].saturating_sub(counts.at_appliance[way.index()]);
+        (self.ends(way).0 && self.targets).then(lost)
     }
 
-    /// All that was lost and should not have been.
-    pub fn lost(&self) -> u64 {
-        Way::BOTH.into_iter().map(|way| self.lost_to_appliance(way) + self.lost_from_appliance(way)).sum()
+    /// The same between the appliance and the other end.
+    pub fn lost_from_appliance(self, counts: &Counts, way: Way) -> Option<u64> {
+        let lost = || counts.returned[way.index()].saturating_sub(counts.arrived[way.index()]);
+        (self.ends(way).1 && self.targets).then(lost)
+    }
+
+    /// All that is known to be lost and should not have been. With other people's appliances it is what did not arrive,
+    /// whoever lost it.
+    pub fn lost(self, counts: &Counts) -> u64 {
+        let lost = |way| match (self.targets, self.ends(way)) {
+            (false, (true, true)) => counts.sent[way.index()].saturating_sub(counts.arrived[way.index()]),
+            _ => {
+                self.lost_to_appliance(counts, way).unwrap_or(0)
+                    + self.lost_from_appliance(counts, way).unwrap_or(0)
+            }
+        };
+        Way::BOTH.into_iter().map(lost).sum()
     }
 
     /// `lost` of what was sent.
-    pub fn loss(&self) -> f64 {
-        share(self.lost(), self.sent.iter().sum())
+    pub fn loss(self, counts: &Counts) -> f64 {
+        share(self.lost(counts), counts.sent.iter().sum())
     }
 }
 
@@ -280,10 +310,20 @@ mod tests {
             arrived: [90, 45],
             ..Counts::default()
         };
-        assert_eq!(counts.lost_to_appliance(Way::Up), 3);
-        assert_eq!(counts.lost_from_appliance(Way::Down), 5);
-        assert_eq!(counts.lost(), 8);
-        assert!((counts.loss() - 8.0 / 150.0).abs() < 1e-9);
+        let all = Played::ALL;
+        assert_eq!(all.lost_to_appliance(&counts, Way::Up), Some(3));
+        assert_eq!(all.lost_from_appliance(&counts, Way::Down), Some(5));
+        assert_eq!(all.lost(&counts), 8);
+        assert!((all.loss(&counts) - 8.0 / 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_somebody_else_plays_is_not_called_lost() {
+        let counts = Counts { sent: [100, 50], arrived: [0, 49], ..Counts::default() };
+        let clients = Played { servers: false, targets: false, ..Played::ALL };
+        assert_eq!((clients.lost_to_appliance(&counts, Way::Up), clients.lost(&counts)), (None, 0));
+        let both_ends = Played { targets: false, ..Played::ALL };
+        assert_eq!((both_ends.lost_from_appliance(&counts, Way::Down), both_ends.lost(&counts)), (None, 101));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use clap::{Parser, ValueEnum};
 
 use super::appliance::Behaviour;
 use super::frames::LONGEST;
+use super::measure::Played;
 use super::names::{MAX_FLOWS, Way};
 
 /// Drives a gateway with load: plays its clients, its servers and its appliances, and says what was lost, what
@@ -145,6 +146,18 @@ impl Options {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 2³²")]
         let loses = (self.appliance_loses * 4_294_967_296.0) as u64;
         Behaviour { loses, delay_ns: self.appliance_delay.saturating_mul(1000) }
+    }
+
+    /// The sides that are played.
+    pub fn played(&self) -> Played {
+        if self.own_gateway || self.dir.is_some() {
+            return Played::ALL;
+        }
+        Played {
+            clients: self.clients.is_some(),
+            servers: self.servers.is_some(),
+            targets: self.appliances.is_some(),
+        }
     }
 
     pub fn ways(&self) -> Vec<Way> {

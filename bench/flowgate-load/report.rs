@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::measure::{Counts, Interval, Latency, share};
+use super::measure::{Counts, Interval, Latency, Played, share};
 use super::names::Way;
 use super::options::Options;
 
@@ -121,18 +121,8 @@ pub fn summary(options: &Options, outcome: &Outcome) -> String {
         options.targets.0.len(),
         options.ipv6 * 100.0,
     );
-    let mut line = |name: &str, [up, down]: [u64; 2]| {
-        text += &format!("  {name:<28} {:>15} {:>15}\n", grouped(up), grouped(down));
-    };
-    let both = |of: &dyn Fn(Way) -> u64| Way::BOTH.map(of);
-    line("data packets sent", counts.sent);
-    line("  lost before the appliance", both(&|way| counts.lost_to_appliance(way)));
-    line("  swallowed by the appliance", counts.swallowed);
-    line("  lost behind the appliance", both(&|way| counts.lost_from_appliance(way)));
-    line("  arrived", counts.arrived);
-    line("  out of order", counts.out_of_order);
-    line("resets that came", counts.resets);
-    text += &format!("  {:<28} {:>15} {:>15}\n", "", "(to the server)", "(to the client)");
+    let played = options.played();
+    text += &packets(played, counts);
 
     let rate = |what: [u64; 2]| grouped(rounded(per_second(what.iter().sum(), seconds)));
     let gigabits = per_second(counts.arrived_bytes.iter().sum(), seconds) * 8.0 / 1e9;
@@ -143,9 +133,9 @@ pub fn summary(options: &Options, outcome: &Outcome) -> String {
     );
     text += &format!(
         "  lost {} of {} ({:.4} %); violations: {}\n",
-        grouped(counts.lost()),
+        grouped(played.lost(counts)),
         grouped(counts.sent.iter().sum()),
-        counts.loss() * 100.0,
+        played.loss(counts) * 100.0,
         violations(counts)
     );
     text += &format!(
@@ -180,6 +170,26 @@ pub fn summary(options: &Options, outcome: &Outcome) -> String {
     text
 }
 
+/// What became of the packets, each way; `-` where somebody else would have to tell.
+fn packets(played: Played, counts: &Counts) -> String {
+    let known = |counts: [u64; 2]| counts.map(Some);
+    let rows = [
+        ("data packets sent", known(counts.sent)),
+        ("  lost before the appliance", Way::BOTH.map(|way| played.lost_to_appliance(counts, way))),
+        ("  swallowed by the appliance", counts.swallowed.map(|count| played.targets.then_some(count))),
+        ("  lost behind the appliance", Way::BOTH.map(|way| played.lost_from_appliance(counts, way))),
+        ("  arrived", known(counts.arrived)),
+        ("  out of order", known(counts.out_of_order)),
+        ("resets that came", known(counts.resets)),
+    ];
+    let mut text = String::new();
+    for (name, counts) in rows {
+        let [up, down] = counts.map(|count| count.map_or("-".to_owned(), grouped));
+        text += &format!("  {name:<28} {up:>15} {down:>15}\n");
+    }
+    text + &format!("  {:<28} {:>15} {:>15}\n", "", "(to the server)", "(to the client)")
+}
+
 fn violations(counts: &Counts) -> String {
     if counts.violations() == 0 {
         return "none".to_owned();
@@ -198,7 +208,7 @@ fn violations(counts: &Counts) -> String {
 /// How even the targets' shares are.
 fn shares(total: &Interval) -> String {
     let all: u64 = total.by_target.iter().sum();
-    let (Some(least), Some(most)) = (total.by_target.iter().min(), total.by_target.iter().max()) else {
+    let (Some(least), Some(most @ 1..)) = (total.by_target.iter().min(), total.by_target.iter().max()) else {
         return String::new();
     };
     format!(
@@ -245,7 +255,9 @@ fn legs(total: &Interval) -> [(&'static str, &Latency); 6] {
 pub fn json(options: &Options, outcome: &Outcome) -> Value {
     let Outcome { total, lasted, series, gateway } = outcome;
     let (counts, seconds) = (&total.counts, lasted.as_secs_f64());
-    let pair = |[up, down]: [u64; 2]| json!({"up": up, "down": down});
+    let played = options.played();
+    let known = |[up, down]: [Option<u64>; 2]| json!({"up": up, "down": down});
+    let pair = |counts: [u64; 2]| known(counts.map(Some));
     let latency = |of: &Latency| {
         let mut values = serde_json::Map::new();
         for (name, share) in QUANTILES {
@@ -276,9 +288,9 @@ pub fn json(options: &Options, outcome: &Outcome) -> Value {
         "at_appliance": pair(counts.at_appliance), "swallowed": pair(counts.swallowed),
         "returned": pair(counts.returned), "arrived": pair(counts.arrived),
         "arrived_bytes": pair(counts.arrived_bytes),
-        "lost_to_appliance": pair(Way::BOTH.map(|way| counts.lost_to_appliance(way))),
-        "lost_from_appliance": pair(Way::BOTH.map(|way| counts.lost_from_appliance(way))),
-        "loss": counts.loss(),
+        "lost_to_appliance": known(Way::BOTH.map(|way| played.lost_to_appliance(counts, way))),
+        "lost_from_appliance": known(Way::BOTH.map(|way| played.lost_from_appliance(counts, way))),
+        "lost": played.lost(counts), "loss": played.loss(counts),
         "sent_per_second": per_second(counts.sent.iter().sum(), seconds),
         "arrived_per_second": per_second(counts.arrived.iter().sum(), seconds),
         "resets": pair(counts.resets),

@@ -190,12 +190,13 @@ function flowgate.settle()
 end
 
 -- Sends for so many seconds, `sampled` is called after each with its number and what it brought; returns what all
--- of them brought, with what arrived late.
+-- of them brought, with what arrived late. Before they begin it sends for two seconds that do not count: Pktgen writes
+-- its buffers when it starts, and then makes up for the time that it took in one burst.
 function flowgate.run(ports, seconds, sampled)
+    pktgen.start(ports)
     flowgate.settle()
     local first = flowgate.totals()
     local last = first
-    pktgen.start(ports)
     for second = 1, seconds do
         pktgen.delay(1000)
         local now = flowgate.totals()
