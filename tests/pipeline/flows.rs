@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use flowgate::datapath::counters::{DropReason, Outcome};
+use flowgate::datapath::counters::{Counter, DropReason, Outcome};
 use flowgate::datapath::forwarding::Condition;
 use flowgate::datapath::worker::Idle;
 use flowgate::flow::Tuple;
@@ -321,4 +322,29 @@ fn the_longest_busy_round_is_measured() {
     assert_eq!(counters.busy_rounds.get(), 3, "a burst a round");
     let (longest, sum) = (counters.longest_rounds.ever().cycles, counters.busy_cycles.get());
     assert!(longest > 0 && longest <= sum && sum <= 3 * longest, "{longest} of {sum}");
+}
+
+#[test]
+fn an_idle_worker_rests_if_it_may_and_only_then() {
+    for (idle, rests) in [(Idle::Poll, false), (Idle::Sleep(Duration::from_micros(200)), true)] {
+        let mut bench = Bench::new(1);
+        let frame = MemoryBuf::new(&client(1, SYN).frame());
+        bench.workers[0].ports_mut()[LEFT].arriving.push_back(frame);
+        let (stop, counters) = (AtomicBool::new(false), Arc::clone(&bench.counters[0]));
+        let before = counters.rounds.get();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while counters.rounds.get() < before + 500 {
+                    std::thread::yield_now();
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            bench.workers[0].run(&Clock::start(), idle, &stop);
+        });
+        assert_eq!(counters.busy_rounds.get(), 1);
+        assert_eq!(counters.slept_cycles.get() > 0, rests);
+        assert_eq!((counters.bursts.all(), counters.bursts.by_class()[0]), (1, 1));
+        bench.pass(10);
+        assert_eq!(counters.flow_states.iter().map(Counter::get).sum::<u64>(), 1);
+    }
 }

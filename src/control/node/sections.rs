@@ -72,7 +72,8 @@ pub struct Workers {
     /// What a worker without packets does.
     #[serde(default)]
     pub idle: WorkerIdle,
-    /// With `idle = "sleep"`: how long a worker sleeps, in microseconds.
+    /// With `idle = "sleep"`: how long a worker sleeps at most, in microseconds. Its naps begin at 2 and double until
+    /// then; a packet that finds it asleep waits for the rest of one.
     #[serde(default = "Workers::default_sleep_us")]
     #[schemars(range(min = 1, max = 1000))]
     pub sleep_us: u32,
@@ -85,7 +86,8 @@ pub enum WorkerIdle {
     /// Polls on: the least delay, a whole core.
     #[default]
     Poll,
-    /// Sleeps for a moment: for machines whose cores have other things to do too.
+    /// Sleeps, longer and longer as nothing comes, and polls again from the first packet on: for machines whose
+    /// cores have other things to do too.
     Sleep,
 }
 
@@ -237,7 +239,7 @@ impl Workers {
         self.flows.next_power_of_two()
     }
 
-    /// How long a worker without packets sleeps; `None` if it polls on.
+    /// How long a worker without packets sleeps at most; `None` if it polls on.
     #[must_use]
     pub fn idle_sleep(&self) -> Option<Duration> {
         match self.idle {
