@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -252,4 +253,28 @@ proptest! {
             prop_assert_eq!(choice, Some(Choice { target: expected.first, fail_open: false }));
         }
     }
+}
+
+// F-4
+#[test]
+fn a_table_is_the_same_one_until_a_member_changes() {
+    let mut builder = group(seed(1), equal(5));
+    let first = builder.map();
+    assert!(Arc::ptr_eq(&first.rows, &builder.map().rows));
+    let changes: [fn(&mut Builder); 3] = [
+        |builder| builder.add(TargetId(9), address(9), 1),
+        |builder| builder.reweight(TargetId(9), 7),
+        |builder| builder.remove(TargetId(9)),
+    ];
+    for change in changes {
+        let before = builder.map();
+        change(&mut builder);
+        let after = builder.map();
+        assert!(before.rows != after.rows && before.members != after.members);
+        assert!(
+            (0..10).all(|n| after.has(TargetId(n)) == builder.members().iter().any(|m| m.target().0 == n))
+        );
+        assert!(!after.has(TargetId(640)));
+    }
+    assert_eq!(builder.map().rows, first.rows);
 }

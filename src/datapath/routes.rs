@@ -5,6 +5,7 @@
 //! from the configuration, `leaving` asks it for every packet that leaves by a routed endpoint.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::id::InterfaceId;
 use crate::wire::packet::IpVersion;
@@ -30,7 +31,7 @@ pub struct Route {
     pub hop: Hop,
 }
 
-/// The routes of an endpoint.
+/// The routes of an endpoint. A clone shares them: they go from one forwarding state to the next as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     v4: Ranges<u32>,
@@ -40,8 +41,8 @@ pub struct Routes {
 /// Ranges that do not overlap: range `n` begins at `starts[n]`, ends before the next and leads to `hops[n]`.
 #[derive(Clone, Debug, Default)]
 struct Ranges<A> {
-    starts: Box<[A]>,
-    hops: Box<[Option<Hop>]>,
+    starts: Arc<[A]>,
+    hops: Arc<[Option<Hop>]>,
 }
 
 impl Routes {

@@ -472,3 +472,17 @@ fn a_load_balancer_keeps_its_number_and_one_that_is_gone_gives_its_own_up_when_t
         assert_eq!(number_among(&[gw, "late".to_owned()], "late"), crate::id::GatewayId(7));
     });
 }
+
+/// A neighbour's news is many forwarding states in a row, each with every table of the node.
+#[test]
+fn a_neighbours_news_copies_no_table_that_did_not_change() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let before = bench.published().unwrap();
+        let mac = Some(MacAddr([2, 0, 0, 0, 0, 9]));
+        let after = kernel_says(&mut bench, 2, Reachability::Reachable, mac).unwrap();
+        let rows = |forwarding: &Forwarding| Arc::clone(&forwarding.gateways[0].as_ref().unwrap().map.rows);
+        assert!(Arc::ptr_eq(&rows(&before), &rows(&after)));
+        assert!(after.targets.iter().flatten().all(|target| target.template.is_some()));
+    });
+}
