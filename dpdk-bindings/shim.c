@@ -1,7 +1,11 @@
 /* A symbol for what DPDK defines inline, and the proof that the mbuf laid out in src/mbuf.rs is
- * this DPDK's. One call a burst is free; there is none a packet but for the freeing of a single one. */
+ * this DPDK's. One call a burst is free; there is none a packet but for the freeing of a single one, and for what is rare. */
 
 #include <stddef.h>
+#include <string.h>
+
+#include <rte_ip.h>
+#include <rte_udp.h>
 
 #include "wrapper.h"
 
@@ -70,6 +74,46 @@ void shim_pktmbuf_truncate(struct rte_mbuf *packet, uint32_t len)
 	last->data_len = (uint16_t)left;
 	packet->nb_segs = segments;
 	packet->pkt_len = len;
+}
+
+int shim_offload_udp_checksum(struct rte_mbuf *packet, uint16_t l2_len, uint16_t l3_len)
+{
+	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, const struct rte_ipv4_hdr *, l2_len);
+	struct rte_udp_hdr *udp = rte_pktmbuf_mtod_offset(packet, struct rte_udp_hdr *, l2_len + l3_len);
+
+	if (packet->data_len < l2_len + l3_len + sizeof(*udp))
+		return -1;
+	packet->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM;
+	packet->l2_len = l2_len;
+	packet->l3_len = l3_len;
+	/* The device adds the datagram to what is there: the pseudo header. */
+	udp->dgram_cksum = rte_ipv4_phdr_cksum(ip, packet->ol_flags);
+	return 0;
+}
+
+int shim_pktmbuf_gather(struct rte_mbuf *packet)
+{
+	struct rte_mbuf *segment, *next;
+	uint8_t *end;
+
+	if (packet->pkt_len + RTE_PKTMBUF_HEADROOM > packet->buf_len)
+		return -1;
+	if (packet->data_off != RTE_PKTMBUF_HEADROOM) {
+		memmove((uint8_t *)packet->buf_addr + RTE_PKTMBUF_HEADROOM,
+			rte_pktmbuf_mtod(packet, const uint8_t *), packet->data_len);
+		packet->data_off = RTE_PKTMBUF_HEADROOM;
+	}
+	end = rte_pktmbuf_mtod_offset(packet, uint8_t *, packet->data_len);
+	for (segment = packet->next; segment != NULL; segment = next) {
+		memcpy(end, rte_pktmbuf_mtod(segment, const uint8_t *), segment->data_len);
+		end += segment->data_len;
+		next = segment->next;
+		rte_pktmbuf_free_seg(segment);
+	}
+	packet->next = NULL;
+	packet->nb_segs = 1;
+	packet->data_len = (uint16_t)packet->pkt_len;
+	return 0;
 }
 
 uint64_t shim_page_size(const void *address)

@@ -26,6 +26,7 @@ static const uint64_t SHIM_RSS_IP = RTE_ETH_RSS_IP;
 static const uint64_t SHIM_RSS_TCP = RTE_ETH_RSS_TCP;
 static const uint64_t SHIM_RSS_UDP = RTE_ETH_RSS_UDP;
 static const uint64_t SHIM_RX_OFFLOAD_RSS_HASH = RTE_ETH_RX_OFFLOAD_RSS_HASH;
+static const uint64_t SHIM_TX_OFFLOAD_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 static const uint64_t SHIM_MBUF_RX_RSS_HASH = RTE_MBUF_F_RX_RSS_HASH;
 static const uint32_t SHIM_SPEED_UNKNOWN = RTE_ETH_SPEED_NUM_UNKNOWN;
 static const uint32_t SHIM_PKTMBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
@@ -54,6 +55,14 @@ void shim_pktmbuf_truncate(struct rte_mbuf *packet, uint32_t len);
 
 /* Bytes of a page of the DPDK memory that `address` is in; 0 if it is in none. */
 uint64_t shim_page_size(const void *address);
+
+/* Has the device compute the checksum of a packet's UDP datagram, whose IPv4 header begins at `l2_len` and is
+ * `l3_len` long, both in its first segment. -1 if they are not there. */
+int shim_offload_udp_checksum(struct rte_mbuf *packet, uint16_t l2_len, uint16_t l3_len);
+
+/* Gathers a chained packet in its first segment, behind a full headroom. -1, and nothing changed, if it does
+ * not fit there. */
+int shim_pktmbuf_gather(struct rte_mbuf *packet);
 
 int shim_link_get_nowait(uint16_t port, struct shim_link *link);
 

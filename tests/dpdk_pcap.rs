@@ -56,6 +56,7 @@ fn frames_of_a_capture_come_in_and_go_out_byte_for_byte() {
     let (from, to) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
     let mut frames: Vec<Vec<u8>> = [60, 61, 64, 590, 1499, 1514, 1518].map(frame).to_vec();
     frames.push(frame(4000));
+    frames.push(frame(3000));
     frames.push(frame(100));
     write_capture(&from, &frames);
 
@@ -96,8 +97,12 @@ fn frames_of_a_capture_come_in_and_go_out_byte_for_byte() {
     let lengths = |packet: &Mbuf| (packet.segments(), packet.bytes().len(), packet.total_len());
     let long = burst.iter_mut().find(|packet| !packet.is_contiguous()).expect("one was too long");
     assert_eq!(lengths(long), (3, 1800, 4000));
-    let all = u32::try_from(frames.len()).expect("few") + 2;
+    let all = u32::try_from(frames.len()).expect("few") + 3;
     assert_eq!(pool.in_use(), all);
+
+    // It is too long for one; where it would fit, it is gathered.
+    assert!(!long.make_contiguous());
+    assert_eq!((lengths(long), long.frame_len()), ((3, 1800, 4000), 4000));
 
     // A chained packet is cut to the byte, and gives back the segments that it no longer needs.
     assert!(long.append(1).is_none());
@@ -117,8 +122,21 @@ fn frames_of_a_capture_come_in_and_go_out_byte_for_byte() {
     assert_eq!((lengths(long), pool.in_use()), ((1, 500, 500), all - 2));
     assert!(long.is_contiguous());
     assert_eq!(long.bytes(), &frames[7][1000..1500]);
+    assert!(long.make_contiguous(), "it is");
+
+    // What fits into one is gathered there, behind a full headroom.
+    let other = burst.iter_mut().find(|packet| !packet.is_contiguous()).expect("another was too long");
+    other.trim_front(1000);
+    other.truncate(1500);
+    assert_eq!(lengths(other), (2, 800, 1500));
+    assert!(other.make_contiguous() && other.is_contiguous());
+    assert_eq!((lengths(other), pool.in_use()), ((1, 1500, 1500), all - 3));
+    assert_eq!(other.bytes(), &frames[8][1000..2500]);
+    assert!(other.prepend(129).is_none() && other.prepend(128).is_some());
+    other.trim_front(128);
 
     frames[7] = frames[7][1000..1500].to_vec();
+    frames[8] = frames[8][1000..2500].to_vec();
     // What the first byte says is changed in place and seen in the file.
     for (packet, frame) in burst.iter_mut().zip(&mut frames) {
         packet.bytes_mut()[0] ^= 0xff;

@@ -73,6 +73,24 @@ pub trait PacketBuf: Sized + Send {
         true
     }
 
+    /// Bytes of the frame, those that are not in `bytes()` too.
+    fn frame_len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Brings all of the frame into `bytes()`, with a full headroom before it. False, and nothing changed, if it
+    /// is longer than one packet of its pool.
+    fn make_contiguous(&mut self) -> bool {
+        true
+    }
+
+    /// Leaves the checksum of the frame's UDP datagram to the port that sends it, which must be one that computes
+    /// them. The IPv4 header begins at `l2_len` and is `l3_len` bytes long. False, and nothing changed: the caller
+    /// computes it.
+    fn offload_udp_checksum(&mut self, _l2_len: u16, _l3_len: u16) -> bool {
+        false
+    }
+
     /// Asks the CPU to load the frame's first line.
     fn prefetch(&self) {}
 }

@@ -13,6 +13,7 @@ use super::eal::Eal;
 use super::error::PortError;
 use super::kernel::KernelInterface;
 use super::mempool::Mempool;
+use super::port::Offloads;
 use super::rss::{self, Rss};
 use crate::id::QueueId;
 use crate::io::eal_config;
@@ -117,8 +118,13 @@ impl Device {
         Ok(info)
     }
 
-    /// Configures its queue pairs, and symmetric RSS if there are several and it can.
-    pub fn configure(&self, info: &rte_eth_dev_info) -> Result<Option<Rss>, PortError> {
+    /// Configures its queue pairs, symmetric RSS if there are several and it can, and those of the offloads
+    /// wanted that it has.
+    pub fn configure(
+        &self,
+        info: &rte_eth_dev_info,
+        wanted_offloads: Offloads,
+    ) -> Result<(Option<Rss>, Offloads), PortError> {
         let (wanted, max) = (self.queues(), info.max_rx_queues.min(info.max_tx_queues));
         let queues = match u16::try_from(wanted) {
             Ok(0) => return Err(PortError::NoQueues { device: self.name.clone() }),
@@ -147,10 +153,15 @@ impl Device {
                 conf.rxmode.offloads = dpdk_sys::SHIM_RX_OFFLOAD_RSS_HASH;
             }
         }
+        let can = info.tx_offload_capa & dpdk_sys::SHIM_TX_OFFLOAD_UDP_CKSUM != 0;
+        let offloads = Offloads { udp_checksum: wanted_offloads.udp_checksum && can };
+        if offloads.udp_checksum {
+            conf.txmode.offloads = dpdk_sys::SHIM_TX_OFFLOAD_UDP_CKSUM;
+        }
         // SAFETY: the device is not started; the driver copies the key.
         let result = unsafe { dpdk_sys::rte_eth_dev_configure(self.number, queues, queues, &raw const conf) };
         self.check("configure", result)?;
-        Ok(rss)
+        Ok((rss, offloads))
     }
 
     /// Sets the MTU, and checks that a pool's packet holds such a frame: chained packets are slow, so

@@ -186,6 +186,22 @@ impl PacketBuf for Mbuf {
         self.raw().nb_segs == 1
     }
 
+    fn frame_len(&self) -> usize {
+        self.total_len()
+    }
+
+    #[cold]
+    fn make_contiguous(&mut self) -> bool {
+        // SAFETY: ours, with all its segments; nothing else refers to their bytes.
+        self.is_contiguous() || unsafe { dpdk_sys::shim_pktmbuf_gather(self.0.as_ptr()) } == 0
+    }
+
+    /// One C call: much less than to sum up the datagram.
+    fn offload_udp_checksum(&mut self, l2_len: u16, l3_len: u16) -> bool {
+        // SAFETY: ours; the call stays within the first segment.
+        unsafe { dpdk_sys::shim_offload_udp_checksum(self.0.as_ptr(), l2_len, l3_len) == 0 }
+    }
+
     #[inline]
     fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]

@@ -33,6 +33,15 @@ pub struct PortConfig {
     pub tx_ring: u16,
 }
 
+/// What a device is to do instead of us. Each costs something on some NICs, as their fastest paths have none,
+/// so that none is asked for without need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// It computes the UDP checksums that
+    /// [`PacketBuf::offload_udp_checksum`](crate::io::PacketBuf::offload_udp_checksum) leaves to it.
+    pub udp_checksum: bool,
+}
+
 /// A link's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -77,6 +86,7 @@ pub struct Port {
     mtu: u16,
     rings: (u16, u16),
     rss: Option<Rss>,
+    offloads: Offloads,
     kernel_index: u32,
     _one_thread: PhantomData<Cell<()>>,
 }
@@ -88,9 +98,22 @@ impl Port {
     /// # Errors
     /// See [`PortError`]. The device is closed then, and cannot be opened again in this process.
     pub fn open(eal: &Eal, config: &PortConfig, pools: &[Mempool]) -> Result<Port, PortError> {
+        Port::open_with(eal, config, pools, Offloads::default())
+    }
+
+    /// Like [`Port::open`], with those of these offloads that the device has: see [`Port::offloads`].
+    ///
+    /// # Errors
+    /// As [`Port::open`].
+    pub fn open_with(
+        eal: &Eal,
+        config: &PortConfig,
+        pools: &[Mempool],
+        offloads: Offloads,
+    ) -> Result<Port, PortError> {
         // What the driver says belongs into the error; if it cannot be caught, it goes to standard error.
         let capture = Capture::log().ok();
-        let result = Port::configure_and_start(eal, config, pools);
+        let result = Port::configure_and_start(eal, config, pools, offloads);
         let said = capture.and_then(|capture| capture.finish().ok()).unwrap_or_default();
         match result {
             Ok(port) => {
@@ -103,10 +126,15 @@ impl Port {
         }
     }
 
-    fn configure_and_start(eal: &Eal, config: &PortConfig, pools: &[Mempool]) -> Result<Port, PortError> {
+    fn configure_and_start(
+        eal: &Eal,
+        config: &PortConfig,
+        pools: &[Mempool],
+        offloads: Offloads,
+    ) -> Result<Port, PortError> {
         let device = Device::claim(eal, &config.device, pools)?;
         let info = device.info()?;
-        let rss = device.configure(&info)?;
+        let (rss, offloads) = device.configure(&info, offloads)?;
         let mtu = device.set_mtu(&info, config.mtu)?;
         let rings = device.set_up_queues(config.rx_ring, config.tx_ring)?;
         device.start(config.promiscuous)?;
@@ -130,6 +158,7 @@ impl Port {
             mtu,
             rings,
             rss,
+            offloads,
             kernel_index: info.if_index,
             device: Arc::new(device),
             _one_thread: PhantomData,
@@ -175,6 +204,11 @@ impl Port {
     /// cannot: then packets come to any queue.
     pub fn rss(&self) -> Option<&Rss> {
         self.rss.as_ref()
+    }
+
+    /// What it does instead of us.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
     }
 
     /// The NUMA node, if the device has one.
