@@ -154,9 +154,11 @@ impl<Q: PortQueue> Worker<Q> {
         while !stop.load(Ordering::Relaxed) {
             let (handled, ended) = self.counted_round(clock, clock.now(), began);
             began = ended;
-            if handled > 0 || self.has_work() {
+            if handled > 0 {
                 rest.busy();
-            } else if let Some(pause) = rest.empty() {
+            } else if !self.has_work()
+                && let Some(pause) = rest.empty()
+            {
                 std::thread::sleep(pause);
                 began = clock.cycles();
                 self.pipeline.counters.slept_cycles.add(began.wrapping_sub(ended));
