@@ -15,6 +15,8 @@ use flowgate::datapath::messages::{FlowFilter, ToWorker};
 use flowgate::id::{InterfaceId, TargetId};
 use flowgate::wire::ethernet::MacAddr;
 
+#[path = "stalls/control.rs"]
+mod control;
 #[path = "stalls/gateway.rs"]
 mod gateway;
 #[path = "pipeline/ring.rs"]
@@ -121,6 +123,7 @@ fn main() {
         println!("{:44} {:>9} {:9.1}", "ageing: every entry looked at has ended", "", gateway.all_end());
         println!();
     }
+    control::measure();
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

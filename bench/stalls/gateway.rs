@@ -163,6 +163,7 @@ impl Gateway {
                 address: TUNNEL.to_bits(),
                 mtu: 1600,
                 udp_checksum: false,
+                checksum_by_port: false,
                 interface: InterfaceId(0),
                 steering: None,
             },
