@@ -299,6 +299,7 @@ fn forwarding(seed: &HashSeed) -> Forwarding {
             address: TUNNEL.to_bits(),
             mtu: 1600,
             udp_checksum: false,
+            checksum_by_port: false,
             interface: InterfaceId(0),
             steering: None,
         },

@@ -103,7 +103,7 @@ counted_enum! {
     DropReason {
         /// The frame is shorter than its own link-layer header.
         FrameTruncated = "frame_truncated",
-        /// The frame lies in more than one buffer.
+        /// The frame lies in more than one buffer, and is longer than one holds.
         FrameSegmented = "frame_segmented",
         /// The port it came in by has no role in the present configuration.
         PortUnused = "port_unused",

@@ -240,6 +240,8 @@ pub struct Underlay {
     pub mtu: u16,
     /// Whether the outer UDP checksum is written (W-3).
     pub udp_checksum: bool,
+    /// Whether the port computes it.
+    pub checksum_by_port: bool,
     /// The port as an interface, by which what is not ours reaches the host.
     pub interface: InterfaceId,
     /// Which source ports bring answers to which worker; `None` where the port cannot be told (W-3).

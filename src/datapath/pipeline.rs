@@ -63,6 +63,10 @@ use crate::wire::packet::Fragment;
 use crate::wire::tcp::TcpFlags;
 use crate::wire::ttl;
 
+/// Bytes of the outer link-layer and IPv4 headers.
+const OUTER_LINK_LEN: u16 = 14;
+const OUTER_IP_LEN: u16 = 20;
+
 /// One worker's packet processing: all it needs besides the forwarding state.
 pub struct Pipeline<B> {
     /// This worker.
@@ -242,11 +246,13 @@ impl<B: PacketBuf> Pipeline<B> {
         &self,
         forwarding: &Forwarding,
         port: PortId,
-        burst: &[B],
+        burst: &mut [B],
         lanes: &mut [Lane],
         careful: &mut ArrayVec<Arrival, BURST>,
     ) {
-        for (packet, lane) in burst.iter().zip(lanes).filter(|(_, lane)| !lane.is_plain()) {
+        for (packet, lane) in burst.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_plain()) {
+            // A frame in pieces is gathered, or else seen to be too long.
+            packet.make_contiguous();
             match read_arrival(forwarding, port, packet) {
                 Ok(arrival) if !arrival.stands_alone() => lane.course = Course::Follower,
                 Ok(arrival) => {
@@ -504,8 +510,11 @@ impl<B: PacketBuf> Pipeline<B> {
         if arrival.interface.is_some() {
             ttl::lower(frame.get_mut(outer::OUTER_LEN..).unwrap_or_default(), arrival.packet.version); // W-6
         }
-        if underlay.udp_checksum {
-            outer::fill_udp_checksum(frame);
+        // W-3, by the port where it can.
+        if underlay.udp_checksum
+            && !(underlay.checksum_by_port && packet.offload_udp_checksum(OUTER_LINK_LEN, OUTER_IP_LEN))
+        {
+            outer::fill_udp_checksum(packet.bytes_mut());
         }
         Ok(())
     }
@@ -554,10 +563,12 @@ impl<B: PacketBuf> Pipeline<B> {
         &self,
         forwarding: &Forwarding,
         layout: &CookieLayout,
-        burst: &[B],
+        burst: &mut [B],
         lanes: &mut [AnswerLane],
     ) {
-        for (packet, lane) in burst.iter().zip(lanes).filter(|(_, lane)| lane.course == Course::Unread) {
+        let unread = |(_, lane): &(&mut B, &mut AnswerLane)| lane.course == Course::Unread;
+        for (packet, lane) in burst.iter_mut().zip(lanes).filter(unread) {
+            packet.make_contiguous();
             if let Ok(answer) = read_answer(forwarding, layout, packet) {
                 self.flows.table.prefetch_cookie(answer.raw_cookie);
                 (lane.answer.cookie, lane.course) = (answer.raw_cookie.0, Course::Careful);

@@ -8,11 +8,16 @@ use super::{Burst, PacketBuf, PortQueue};
 /// Room before and after a frame, as an mbuf has.
 const HEADROOM: usize = 128;
 
+/// The longest frame that fits into one packet, where a frame comes in pieces.
+const ROOM: usize = 2048;
+
 /// A packet in plain memory, with headroom as an mbuf has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryBuf {
     storage: Vec<u8>,
     start: usize,
+    /// What of the frame is not in the first piece.
+    behind: Vec<u8>,
 }
 
 impl MemoryBuf {
@@ -20,7 +25,13 @@ impl MemoryBuf {
     pub fn new(frame: &[u8]) -> MemoryBuf {
         let mut storage = vec![0; HEADROOM];
         storage.extend_from_slice(frame);
-        MemoryBuf { storage, start: HEADROOM }
+        MemoryBuf { storage, start: HEADROOM, behind: Vec::new() }
+    }
+
+    /// A packet with these bytes in two pieces, as a chained mbuf has them; the first has `first` of them.
+    pub fn in_pieces(frame: &[u8], first: usize) -> MemoryBuf {
+        let (front, behind) = frame.split_at(first);
+        MemoryBuf { behind: behind.to_vec(), ..MemoryBuf::new(front) }
     }
 }
 
@@ -53,6 +64,22 @@ impl PacketBuf for MemoryBuf {
     fn append(&mut self, len: usize) -> Option<&mut [u8]> {
         self.storage.resize(self.storage.len() + len, 0);
         Some(self.bytes_mut())
+    }
+
+    fn is_contiguous(&self) -> bool {
+        self.behind.is_empty()
+    }
+
+    fn frame_len(&self) -> usize {
+        self.bytes().len() + self.behind.len()
+    }
+
+    fn make_contiguous(&mut self) -> bool {
+        let fits = self.is_contiguous() || self.frame_len() <= ROOM;
+        if fits {
+            self.storage.append(&mut self.behind);
+        }
+        fits
     }
 }
 

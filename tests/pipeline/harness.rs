@@ -71,6 +71,7 @@ pub struct Bench {
     pub dualstack: bool,
     pub steering: Option<Arc<Steering>>,
     pub udp_checksum: bool,
+    pub checksum_by_port: bool,
     /// The target side's MTU.
     pub mtu: u16,
     /// What the workers told that was not a retired forwarding state.
@@ -110,6 +111,7 @@ impl Bench {
             dualstack: true,
             steering: None,
             udp_checksum: false,
+            checksum_by_port: false,
             mtu: 1600,
             told: Vec::new(),
             network: Network::wires(wires),
@@ -187,6 +189,7 @@ impl Bench {
                 address: TUNNEL.to_bits(),
                 mtu: self.mtu,
                 udp_checksum: self.udp_checksum,
+                checksum_by_port: self.checksum_by_port,
                 interface: InterfaceId(0),
                 steering: self.steering.clone(),
             },

@@ -2,6 +2,7 @@
 
 use flowgate::datapath::counters::{DropReason, Outcome};
 use flowgate::datapath::messages::ToWorker;
+use flowgate::io::memory::MemoryBuf;
 
 use crate::harness::*;
 
@@ -481,4 +482,58 @@ fn flows_are_spread_over_all_source_ports_and_each_has_one_for_both_its_directio
     let mut sixteenths = [0; 16];
     ports.iter().for_each(|port| sixteenths[usize::from((port - 49152) / 1024)] += 1);
     assert!(sixteenths.iter().all(|count| (58..=192).contains(count)), "{sixteenths:?}");
+}
+
+// C-1, W-6
+#[test]
+fn a_frame_in_pieces_goes_the_way_of_a_whole_one_unless_it_is_too_long() {
+    for fast_first in [true, false] {
+        let (mut bench, mut whole) = (Bench::new(1), Bench::new(1));
+        let there_and_back = |bench: &mut Bench, first: Option<usize>| {
+            let put = |bench: &mut Bench, port: usize, frame: &[u8]| {
+                let len = frame.len();
+                let buf = first.map_or_else(
+                    || MemoryBuf::new(frame),
+                    |first| MemoryBuf::in_pieces(frame, first.min(len)),
+                );
+                bench.workers[0].ports_mut()[port].arriving.push_back(buf);
+                bench.rounds();
+                bench.take()
+            };
+            if fast_first {
+                put(bench, LEFT, &client(4000, SYN).frame());
+            }
+            let segment = client(4000, if fast_first { ACK } else { SYN }).with_payload(&[7; 900]);
+            let out = put(bench, LEFT, &segment.frame());
+            let back = put(bench, UNDER, &answer(&out[0].1, None));
+            (out, back)
+        };
+        let expected = there_and_back(&mut whole, None);
+        assert_eq!((expected.0.len(), expected.1.len()), (1, 1));
+        for first in [1, 14, 20, 60, 128, 500] {
+            assert_eq!(there_and_back(&mut bench, Some(first)), expected, "{first} bytes in the first piece");
+        }
+        bench.assert_settled();
+        let long = client(4000, ACK).with_payload(&[7; 2048]).frame();
+        let before = bench.drops();
+        bench.workers[0].ports_mut()[LEFT].arriving.push_back(MemoryBuf::in_pieces(&long, 1000));
+        bench.rounds();
+        assert_eq!((before, bench.take()), (vec![], vec![]));
+        assert_eq!(bench.drops(), [(DropReason::FrameSegmented, 1)]);
+        bench.assert_settled();
+    }
+}
+
+// W-3
+#[test]
+fn a_port_that_was_to_compute_the_checksum_and_does_not_has_it_done_for_it() {
+    let mut bench = Bench::new(1);
+    bench.udp_checksum = true;
+    bench.publish();
+    let syn = client(4000, SYN).frame();
+    let expected = bench.one(LEFT, &syn);
+    assert_ne!(expected.1[40..42], [0, 0]);
+    bench.checksum_by_port = true;
+    bench.publish();
+    assert_eq!(bench.one(LEFT, &syn), expected);
 }

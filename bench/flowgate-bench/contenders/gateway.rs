@@ -408,6 +408,7 @@ pub fn forwarding(configuration: u64, targets: u16) -> Forwarding {
             address: TUNNEL.to_bits(),
             mtu: 1600,
             udp_checksum: false,
+            checksum_by_port: false,
             interface: InterfaceId(0),
             steering: None,
         },

@@ -10,7 +10,7 @@ use flowgate::datapath::outbound::{HANDOFF_RING, SPILL};
 use flowgate::datapath::waiting;
 use flowgate::id::QueueId;
 use flowgate::io::BURST;
-use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Port, PortConfig, Queue};
+use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Offloads, Port, PortConfig, Queue};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::hugepages;
 
@@ -93,20 +93,23 @@ impl Devices {
         };
         let mut ports = Vec::new();
         for port in &config.ports {
-            let opened = Port::open(
+            let is_underlay = port.name == config.underlay.port;
+            let opened = Port::open_with(
                 &eal,
                 &PortConfig {
                     device: port.device.to_string(),
                     mtu: Some(port.mtu),
-                    promiscuous: port.name != config.underlay.port,
+                    promiscuous: !is_underlay,
                     rx_ring: port.rx_descriptors,
                     tx_ring: port.tx_descriptors,
                 },
                 &pools,
+                Offloads { udp_checksum: is_underlay && config.underlay.udp_checksum },
             )?;
             tracing::info!(
                 port = %port.name, device = opened.device(), driver = opened.driver(), mtu = opened.mtu(),
-                queues = opened.queues(), rss = opened.rss().is_some(), "port is open"
+                queues = opened.queues(), rss = opened.rss().is_some(),
+                udp_checksum = opened.offloads().udp_checksum, "port is open"
             );
             ports.push(opened);
         }

@@ -48,6 +48,7 @@ pub fn node_facts(config: &NodeConfig, devices: &Devices, interfaces: Vec<Interf
             address: config.underlay.address.address.to_bits(),
             mtu: port.mtu(),
             udp_checksum: config.underlay.udp_checksum,
+            checksum_by_port: port.offloads().udp_checksum,
             // `NodeConfig::interfaces` has it first.
             interface: InterfaceId(0),
             steering: steering(config, port).map(Arc::new),
