@@ -18,7 +18,8 @@ use flowgate::io::clock::Clock;
 use flowgate::io::memory::MemoryBuf;
 use flowgate::io::{Burst, PortQueue, affinity};
 
-const LONG: Duration = Duration::from_secs(3);
+/// How long each is looked at.
+const LONG: Duration = Duration::from_secs(2);
 
 /// A port into which another thread puts packets.
 struct Port {
@@ -30,7 +31,8 @@ impl PortQueue for Port {
     type Buf = MemoryBuf;
 
     fn receive(&mut self, burst: &mut Burst<MemoryBuf>) {
-        while let Ok(put_in) = self.arriving.pop() {
+        while !burst.is_full() {
+            let Ok(put_in) = self.arriving.pop() else { break };
             self.ages.push(put_in.elapsed()).expect("room");
             burst.push(MemoryBuf::new(&[0; 60]));
         }

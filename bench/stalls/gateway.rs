@@ -117,7 +117,7 @@ impl Gateway {
         let first = gateway.forwarding(None);
         gateway.tell(vec![first]);
         for flags in [0x02, ACK] {
-            for _ in 0..flows / BURST as u32 {
+            for _ in 0..flows as usize / BURST {
                 gateway.round(flags);
             }
         }

@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(longest.within(now, 2_048), round(500, 3));
         assert_eq!(longest.within(now, 60_000), round(700, 1));
         // A minute later the slots are other seconds'.
-        let later = Millis(5_300 + (SLOTS as u32) * 1024);
+        let later = Millis(5_300 + 64 * 1024);
         assert_eq!(longest.within(later, 10_000), Round::default());
         longest.note(later, 20, 5);
         assert_eq!(longest.within(later, u32::MAX), round(20, 5));
