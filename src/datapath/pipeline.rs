@@ -270,7 +270,7 @@ impl<B: PacketBuf> Pipeline<B> {
         for lane in lanes {
             let of_flow = matches!(lane.course, Course::Plain | Course::Careful);
             if of_flow && self.owner(lane.probe.hash()) != self.worker {
-                lane.course = Course::Others;
+                lane.hand_off();
             }
         }
     }

@@ -34,7 +34,7 @@ pub struct Lane {
     pub(super) tcp_flags: TcpFlags,
     /// The state that its flow is in while nothing happens but packets.
     pub(super) steady: FlowState,
-    /// It was read with care.
+    /// It was read with care. Of a packet that is plain and this worker's it means nothing.
     pub(super) careful: bool,
 }
 
@@ -96,6 +96,11 @@ impl Lane {
     /// Whether it was read with care, whosever it is.
     pub fn was_careful(&self) -> bool {
         self.careful
+    }
+
+    /// Another worker is to have it.
+    pub fn hand_off(&mut self) {
+        (self.careful, self.course) = (self.course == Course::Careful, Course::Others);
     }
 
     /// Notes the flow of a packet that was read with care, and begins to look it up.
