@@ -224,7 +224,8 @@ function flowgate.summary(title, total)
     local sent, lost = 0, 0
     for _, way in ipairs({ "up", "down" }) do
         local counts = total[way]
-        local missing = counts.sent - counts.received
+        -- What was on its way when the count began may make a few more than were sent.
+        local missing = math.max(0, counts.sent - counts.received)
         sent, lost = sent + counts.sent, lost + missing
         print(("  %-4s %12d sent, %12d received, %10d lost (%.4f %%), of these %d by Pktgen itself"):format(
             way, counts.sent, counts.received, missing, share(missing, counts.sent), counts.missed))
