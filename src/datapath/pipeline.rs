@@ -155,7 +155,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.read_carefully(forwarding, port, burst, lanes, &mut careful);
         }
         if self.workers > 1 && !steered {
-            self.tell_others_apart(lanes);
+            self.tell_others_apart(wire.as_ref(), lanes);
         }
         guess_entries(self.isa, &self.flows.table, lanes);
         let others = if unread { lanes.iter().filter(|lane| !lane.has_flow()).count() } else { 0 };
@@ -266,10 +266,15 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// Marks the packets of flows that other workers own.
     #[inline(never)]
-    fn tell_others_apart(&self, lanes: &mut [Lane]) {
+    fn tell_others_apart(&self, wire: Option<&Wire<'_>>, lanes: &mut [Lane]) {
         for lane in lanes {
             let of_flow = matches!(lane.course, Course::Plain | Course::Careful);
-            if of_flow && self.owner(lane.probe.hash()) != self.worker {
+            if !of_flow || self.owner(lane.probe.hash()) == self.worker {
+                continue;
+            }
+            // What crosses the wire has a hash when it was read plainly, but no flow and so no owner.
+            let crosses = lane.is_plain() && wire.is_some_and(|wire| wire.is_link_scope(lane));
+            if !crosses {
                 lane.hand_off();
             }
         }

@@ -239,6 +239,12 @@ impl<'a> Wire<'a> {
         &self.heads[usize::from(lane.key.version() >> 1 & 1)]
     }
 
+    /// Whether a packet that was read plainly never crosses a router, and so is of no flow.
+    #[inline]
+    pub fn is_link_scope(&self, lane: &Lane) -> bool {
+        lane.may_be_link_scope() && self.arrival(lane).packet.is_link_scope()
+    }
+
     /// A packet that was read plainly, as the general way has it.
     pub fn arrival(&self, lane: &Lane) -> Arrival {
         let (src, src_port) = lane.key.source(lane.direction);
