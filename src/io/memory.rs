@@ -18,6 +18,8 @@ pub struct MemoryBuf {
     start: usize,
     /// What of the frame is not in the first piece.
     behind: Vec<u8>,
+    /// Its front was replaced in one step, which the fast path alone does: so tests see what took it.
+    pub front_replaced: bool,
 }
 
 impl MemoryBuf {
@@ -25,7 +27,7 @@ impl MemoryBuf {
     pub fn new(frame: &[u8]) -> MemoryBuf {
         let mut storage = vec![0; HEADROOM];
         storage.extend_from_slice(frame);
-        MemoryBuf { storage, start: HEADROOM, behind: Vec::new() }
+        MemoryBuf { storage, start: HEADROOM, behind: Vec::new(), front_replaced: false }
     }
 
     /// A packet with these bytes in two pieces, as a chained mbuf has them; the first has `first` of them.
@@ -51,6 +53,15 @@ impl PacketBuf for MemoryBuf {
 
     fn trim_front(&mut self, len: usize) {
         self.start = (self.start + len).min(self.storage.len());
+    }
+
+    fn replace_front<const N: usize>(&mut self, cut: u32, rest: u32) -> Option<&mut [u8; N]> {
+        let rest_from = self.start + cut as usize;
+        let rest_to = rest_from + rest as usize;
+        let start = rest_from.checked_sub(N).filter(|_| rest_to <= self.storage.len())?;
+        self.storage.truncate(rest_to);
+        (self.start, self.front_replaced) = (start, true);
+        self.bytes_mut().first_chunk_mut()
     }
 
     fn truncate(&mut self, len: usize) {

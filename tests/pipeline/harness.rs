@@ -154,13 +154,15 @@ impl Bench {
 
     /// Gives the workers what the bench's fields say.
     pub fn publish(&mut self) {
+        self.publish_but(|_| {});
+    }
+
+    /// The same, but for what `change` makes of it.
+    pub fn publish_but(&mut self, change: impl FnOnce(&mut Forwarding)) {
         let registered = (0..self.targets)
             .filter(|n| !matches!(self.conditions[usize::from(*n)], Condition::Draining | Condition::Removed))
             .collect();
-        self.publish_with(map_of(registered));
-    }
-
-    fn publish_with(&mut self, map: TargetMap) {
+        let map = map_of(registered);
         let targets = (0..self.targets).map(|n| {
             let mac = MacAddr([2, 0, 0, 0, 1, u8::try_from(n % 256).unwrap()]);
             Some(Target {
@@ -170,7 +172,7 @@ impl Bench {
                 template: Some(OuterTemplate::new(MacAddr(GATEWAY_MAC), mac, TUNNEL, target_address(n))),
             })
         });
-        let forwarding = Arc::new(Forwarding {
+        let mut forwarding = Forwarding {
             configuration: 1,
             ports: self.network.ports.as_slice().into(),
             interfaces: self.network.interfaces.as_slice().into(),
@@ -193,7 +195,9 @@ impl Bench {
                 interface: InterfaceId(0),
                 steering: self.steering.clone(),
             },
-        });
+        };
+        change(&mut forwarding);
+        let forwarding = Arc::new(forwarding);
         for control in &mut self.control {
             control.push(ToWorker::Forwarding(Arc::clone(&forwarding))).unwrap();
         }

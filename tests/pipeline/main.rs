@@ -6,6 +6,7 @@
 mod both_ends;
 mod defaults;
 mod failover;
+mod fast_path;
 mod flows;
 mod forged;
 mod fragments;
