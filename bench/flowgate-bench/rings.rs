@@ -56,13 +56,14 @@ impl Rings {
             extra: Vec::new(),
         };
         let eal = Eal::start(&config.arguments(&machine)?)?;
-        let pool = pool(&eal, packets)?;
+        let pool = pool(&eal, packets, CACHE)?;
         Ok(Rings { eal, pool, packets })
     }
 
-    /// The same DPDK with other packets, as many: for another thread.
+    /// The same DPDK with other packets, as many: for another thread. None of them are kept at hand by a thread:
+    /// those of one that has ended would be missing.
     pub fn with_packets_of_its_own(&self) -> Result<Rings, Failure> {
-        let pool = pool(&self.eal, self.packets)?;
+        let pool = pool(&self.eal, self.packets, 0)?;
         Ok(Rings { eal: self.eal.clone(), pool, packets: self.packets })
     }
 
@@ -100,12 +101,12 @@ impl Rings {
     }
 }
 
-fn pool(eal: &Eal, packets: u32) -> Result<Mempool, Failure> {
+fn pool(eal: &Eal, packets: u32, cache: u32) -> Result<Mempool, Failure> {
     let config = MempoolConfig {
         name: format!("packets{}", MADE.fetch_add(1, Ordering::Relaxed)),
         count: packets,
         data_room: 2048 + 128,
-        cache: CACHE,
+        cache,
         socket: None,
     };
     Ok(Mempool::new(eal, &config)?)

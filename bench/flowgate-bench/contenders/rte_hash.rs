@@ -1,5 +1,4 @@
 //! DPDK's `rte_hash`, with keys of `N` bytes and a number as each key's data. EAL must run.
-//! `bench/flow_table.rs` uses it too.
 
 use std::ffi::{CString, c_void};
 use std::ptr::{NonNull, null, null_mut};

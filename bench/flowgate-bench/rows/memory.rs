@@ -52,11 +52,11 @@ fn at(bench: &Bench, flows: u32) -> Result<Row, Failure> {
         figure.samples.push(bytes);
         row.figures.push(figure);
     };
-    // What the bench itself keeps by number of flows is not counted: it is let go before.
     let ends = bench.rings.ends(PORTS, 1)?;
     let ours = growth(flows, || {
-        let mut gateway = Gateway::between(&bench.rings, ends, Shape::full(flows))?;
-        gateway.known = Vec::new();
+        let mut gateway = Gateway::between(&bench.rings, ends, Shape { flows: 0, ..Shape::full(flows) })?;
+        // So that the bench keeps nothing by number of flows itself.
+        gateway.first_packets(flows as usize, &mut (0..))?;
         Ok(gateway)
     })?;
     figure("rte_hash, 16-byte IPv4 keys", growth(flows, || full_rte_hash(flows, rte_hash::ipv4))?);
