@@ -77,7 +77,7 @@ impl HashSeed {
     /// Tells one seed from another without giving it away.
     #[must_use]
     pub fn id(&self) -> u64 {
-        self.words([0x1d; 5])
+        self.agreed([0x1d; 5])
     }
 
     /// The hash of a flow, the same in both directions. Bits 0–31 pick the table's bucket, 32–47 are
@@ -91,7 +91,7 @@ impl HashSeed {
             let [k0, k1, ..] = self.lanes;
             return self.mix(product((low << 32 | high).wrapping_add(k0), rest.wrapping_add(k1)));
         }
-        self.words(*key.words())
+        self.mix(self.sum(*key.words()))
     }
 
     /// The hash that decides a new flow's target (F-3, F-4), the same in both directions. The
@@ -110,26 +110,34 @@ impl HashSeed {
             Tuple::Three => protocol << 32,
             Tuple::Five => protocol << 32 | u64::from(high) << 16 | u64::from(low),
         };
-        self.words([low_a, high_a, low_b, high_b, rest])
+        self.agreed([low_a, high_a, low_b, high_b, rest])
     }
 
     /// The hash of two words, for what is named by less than a flow.
     #[inline]
     #[must_use]
     pub fn pair(&self, a: u64, b: u64) -> u64 {
-        self.words([a, b, 0, 0, 0])
+        self.agreed([a, b, 0, 0, 0])
+    }
+
+    /// What nodes of one site must agree on, be they of one release or not: so it stays as it was first given out, a
+    /// step longer than it would need to be.
+    #[inline]
+    fn agreed(&self, words: [u64; 5]) -> u64 {
+        let folded = self.mix(self.sum(words));
+        let mixed = (folded ^ folded >> 32).wrapping_mul(MIX);
+        mixed ^ mixed >> 29
     }
 
     #[inline(always)]
-    fn words(&self, mut word: [u64; 5]) -> u64 {
+    fn sum(&self, mut word: [u64; 5]) -> u128 {
         let [k0, k1, k2, k3, k4, k5, ..] = self.lanes;
         // Out of the compiler's sight for a moment: else it finds two products to be a vector of two,
         // and takes longer to get them into vector registers and back than the hash does without.
         word[2] = black_box(word[2]);
-        let sum = product(word[0].wrapping_add(k0), word[1].wrapping_add(k1))
+        product(word[0].wrapping_add(k0), word[1].wrapping_add(k1))
             .wrapping_add(product(word[2].wrapping_add(k2), word[3].wrapping_add(k3)))
-            .wrapping_add(product(word[4].wrapping_add(k4), k5));
-        self.mix(sum)
+            .wrapping_add(product(word[4].wrapping_add(k4), k5))
     }
 
     #[inline(always)]
@@ -207,9 +215,9 @@ mod tests {
             let mut flips = [0; 64];
             for trial in 0..TRIALS {
                 let mut words = *neighbours(trial * 77).words();
-                let before = seed.words(words);
+                let before = seed.mix(seed.sum(words));
                 words[bit / 64] ^= 1 << (bit % 64);
-                let change = before ^ seed.words(words);
+                let change = before ^ seed.mix(seed.sum(words));
                 for (out, flips) in flips.iter_mut().enumerate() {
                     *flips += u32::from(change >> out & 1 == 1);
                 }
