@@ -158,7 +158,8 @@ impl<B: PacketBuf> Pipeline<B> {
             self.tell_others_apart(wire.as_ref(), lanes);
         }
         guess_entries(self.isa, &self.flows.table, lanes);
-        let others = if unread { lanes.iter().filter(|lane| !lane.has_flow()).count() } else { 0 };
+        let others =
+            if unread || self.workers > 1 { lanes.iter().filter(|lane| !lane.has_flow()).count() } else { 0 };
         self.counters.lookups_by_hash.add((burst.len() - others) as u64);
         let ready = match &wire {
             Some(wire) => self.express(forwarding, wire, burst, lanes),

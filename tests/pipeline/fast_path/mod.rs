@@ -55,6 +55,17 @@ struct Place {
     waits: bool,
     /// Every port takes so many frames only.
     room: Option<usize>,
+    /// So many bytes of each frame are in its first piece, and the rest in another.
+    pieces: Option<usize>,
+}
+
+impl Place {
+    fn buffer(&self, frame: &[u8]) -> MemoryBuf {
+        match self.pieces {
+            Some(first) if first < frame.len() => MemoryBuf::in_pieces(frame, first),
+            _ => MemoryBuf::new(frame),
+        }
+    }
 }
 
 /// A history.
@@ -146,7 +157,7 @@ impl Both {
         self.each(|bench| {
             let worker = place.worker % bench.workers.len();
             let arriving = &mut bench.workers[worker].ports_mut()[port].arriving;
-            arriving.extend(frames.iter().map(|frame| MemoryBuf::new(frame)));
+            arriving.extend(frames.iter().map(|frame| place.buffer(frame)));
             if place.waits {
                 return;
             }
@@ -223,11 +234,9 @@ impl Tally {
 fn step() -> impl Strategy<Value = Step> {
     let place = || {
         let room = prop_oneof![15 => Just(None), 1 => (0usize..40).prop_map(Some)];
-        (0usize..4, prop::bool::weighted(0.25), room).prop_map(|(worker, waits, room)| Place {
-            worker,
-            waits,
-            room,
-        })
+        let pieces = prop::option::weighted(0.06, 14usize..140);
+        (0usize..4, prop::bool::weighted(0.25), room, pieces)
+            .prop_map(|(worker, waits, room, pieces)| Place { worker, waits, room, pieces })
     };
     let wire = || prop_oneof![6 => Just(0u16), 1 => Just(1u16)];
     let condition = select(vec![
@@ -290,7 +299,7 @@ fn whatever_comes_the_fast_path_does_what_the_general_way_does() {
 /// How many frames of this burst, with what else it brings, took the fast path.
 fn taken(both: &mut Both, right: bool, burst: Vec<Arrival>) -> usize {
     let before = both.tally.forwarded[1];
-    let place = Place { worker: 0, waits: false, room: None };
+    let place = Place { worker: 0, waits: false, room: None, pieces: None };
     both.step(&Step::Arrivals { place, wire: 0, right, burst }).unwrap();
     (both.tally.forwarded[1] - before) as usize
 }
@@ -318,11 +327,14 @@ fn every_plain_packet_of_a_flow_that_goes_on_takes_the_fast_path_both_ways() {
             assert_eq!(taken(&mut both, false, burst), 31);
 
             let before = both.tally.delivered;
-            let place = Place { worker: 1, waits: false, room: None };
+            let place = Place { worker: 1, waits: false, room: None, pieces: None };
             both.step(&Step::Answers { place, burst: vec![Answer::LAST; 32] }).unwrap();
             let after = both.tally.delivered;
             assert_eq!((after[0] - before[0], after[1] - before[1]), (32, 32));
             both.settle().unwrap();
+            let looked_up =
+                |bench: &Bench| -> u64 { bench.counters.iter().map(|all| all.lookups_by_hash.get()).sum() };
+            assert_eq!(looked_up(&both.fast), looked_up(&both.general));
         }
     }
 }
