@@ -22,6 +22,9 @@
 //!   the target side's port                         a port of the endpoint
 //! ```
 //!
+//! The packets that nearly all are leave this way for [`fast_path`](super::fast_path) after they were read, and
+//! come back to it as soon as one of them needs more.
+//!
 //! A burst is handled stage by stage, so that the memory a later stage needs is on its way while the
 //! earlier one works on the other packets. Each way to end is an
 //! [`Outcome`](super::counters::Outcome) or a [`DropReason`] and
