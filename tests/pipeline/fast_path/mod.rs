@@ -292,8 +292,9 @@ proptest! {
 fn whatever_comes_the_fast_path_does_what_the_general_way_does() {
     both_ways_are_one();
     let Tally { forwarded: [out, fast_out], delivered: [back, fast_back] } = TALLY.get();
-    assert!(fast_out * 4 > out, "{fast_out} of {out} packets to targets took the fast path");
-    assert!(fast_back * 3 > back, "{fast_back} of {back} packets from targets took the fast path");
+    // About a quarter and four in ten: nearly all that is plain, but most of what is put in is not.
+    assert!(fast_out * 8 > out, "{fast_out} of {out} packets to targets took the fast path");
+    assert!(fast_back * 8 > back, "{fast_back} of {back} packets from targets took the fast path");
 }
 
 /// How many frames of this burst, with what else it brings, took the fast path.
