@@ -292,7 +292,7 @@ proptest! {
 fn whatever_comes_the_fast_path_does_what_the_general_way_does() {
     both_ways_are_one();
     let Tally { forwarded: [out, fast_out], delivered: [back, fast_back] } = TALLY.get();
-    // About a quarter and four in ten: nearly all that is plain, but most of what is put in is not.
+    // About a quarter and a third: nearly all that is plain, but most of what is put in is not.
     assert!(fast_out * 8 > out, "{fast_out} of {out} packets to targets took the fast path");
     assert!(fast_back * 8 > back, "{fast_back} of {back} packets from targets took the fast path");
 }

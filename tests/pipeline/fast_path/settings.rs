@@ -79,8 +79,8 @@ impl Setting {
         bench.publish_but(|forwarding| {
             for ((n, slot), target) in (0..).zip(self.slots).zip(&mut forwarding.targets) {
                 let Some(holder) = target else { continue };
-                // Whoever comes later has another address.
-                let address = target_address(n + TARGETS * slot.generation);
+                // The second is the first, registered again; the third has another address.
+                let address = target_address(n + TARGETS * (slot.generation / 2));
                 let mac = MacAddr([2, 0, 0, 0, 2 + slot.generation as u8, n as u8]);
                 (holder.generation, holder.address) = (slot.generation, address.to_bits());
                 holder.template = (slot.holder == Holder::Known)
