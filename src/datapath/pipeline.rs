@@ -60,15 +60,11 @@ use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, HashSeed};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::isa::Isa;
 use crate::io::{BURST, Burst, PacketBuf};
-use crate::wire::ethernet;
 use crate::wire::geneve::outer;
 use crate::wire::packet::Fragment;
 use crate::wire::tcp::TcpFlags;
 use crate::wire::ttl;
-
-/// Bytes of the outer link-layer and IPv4 headers.
-const OUTER_LINK_LEN: u16 = 14;
-const OUTER_IP_LEN: u16 = 20;
+use crate::wire::{ethernet, ipv4};
 
 /// One worker's packet processing: all it needs besides the forwarding state.
 pub struct Pipeline<B> {
@@ -520,8 +516,10 @@ impl<B: PacketBuf> Pipeline<B> {
             ttl::lower(frame.get_mut(outer::OUTER_LEN..).unwrap_or_default(), arrival.packet.version); // W-6
         }
         // W-3, by the port where it can.
+        #[expect(clippy::cast_possible_truncation, reason = "14 and 20")]
+        const LENS: (u16, u16) = (ethernet::HEADER_LEN as u16, ipv4::HEADER_LEN as u16);
         if underlay.udp_checksum
-            && !(underlay.checksum_by_port && packet.offload_udp_checksum(OUTER_LINK_LEN, OUTER_IP_LEN))
+            && !(underlay.checksum_by_port && packet.offload_udp_checksum(LENS.0, LENS.1))
         {
             outer::fill_udp_checksum(packet.bytes_mut());
         }
@@ -542,15 +540,9 @@ impl<B: PacketBuf> Pipeline<B> {
             lanes.iter_mut().for_each(|lane| lane.course = Course::Unread);
             true
         };
+        let mut careful = ArrayVec::new();
         if any_unread {
-            self.read_answers_carefully(forwarding, &layout, burst, lanes);
-        }
-        if self.workers > 1 && !steered {
-            for lane in lanes.iter_mut().filter(|lane| lane.course != Course::Unread) {
-                if layout.owner(Cookie(lane.answer.cookie)) != self.worker {
-                    lane.course = Course::Others;
-                }
-            }
+            self.read_answers_carefully(forwarding, &layout, burst, lanes, &mut careful);
         }
         let unread = |lane: &&AnswerLane| lane.course == Course::Unread;
         let no_cookie = if any_unread { lanes.iter().filter(unread).count() } else { 0 };
@@ -559,14 +551,24 @@ impl<B: PacketBuf> Pipeline<B> {
         for (packet, lane) in burst.drain(..ready).zip(lanes.iter()) {
             self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
         }
-        // What is left when one needed more than the fast path, in order.
+        // What is left when one needed more than the fast path, in order; others' cookies are of no entry here.
+        let mut careful = careful.into_iter();
         for (packet, lane) in burst.drain(..).zip(lanes.iter_mut().skip(ready)) {
-            self.answer(forwarding, port, &layout, packet, lane);
+            let read = if lane.course == Course::Careful { careful.next() } else { None };
+            let owner = layout.owner(Cookie(lane.answer.cookie));
+            if lane.course == Course::Unread || steered || self.workers == 1 || owner == self.worker {
+                self.answer(forwarding, port, &layout, packet, (lane, read));
+            } else if owner.0 < self.workers {
+                self.handoff.give(owner, port, packet, &self.counters);
+            } else {
+                self.counters.dropped(DropReason::CookieStale);
+            }
         }
         self.answer_lanes = Some(kept);
     }
 
-    /// Reads what could not be read plainly as far as its cookie, so that its flow is asked for with the others.
+    /// Reads what could not be read plainly: its lane has the cookie, so that its flow is asked for with the others,
+    /// and `careful` the rest.
     #[inline(never)]
     fn read_answers_carefully(
         &self,
@@ -574,6 +576,7 @@ impl<B: PacketBuf> Pipeline<B> {
         layout: &CookieLayout,
         burst: &mut [B],
         lanes: &mut [AnswerLane],
+        careful: &mut ArrayVec<Answer, BURST>,
     ) {
         let unread = |(_, lane): &(&mut B, &mut AnswerLane)| lane.course == Course::Unread;
         for (packet, lane) in burst.iter_mut().zip(lanes).filter(unread) {
@@ -581,53 +584,46 @@ impl<B: PacketBuf> Pipeline<B> {
             if let Ok(answer) = read_answer(forwarding, layout, packet) {
                 self.flows.table.prefetch_cookie(answer.raw_cookie);
                 (lane.answer.cookie, lane.course) = (answer.raw_cookie.0, Course::Careful);
+                careful.push(answer);
             }
         }
     }
 
-    /// One packet from the target side, after one that needed more than the fast path.
+    /// One packet from the target side, after one that needed more than the fast path; `read` is what it says if
+    /// it was read with care.
     fn answer(
         &mut self,
         forwarding: &Forwarding,
         port: PortId,
         layout: &CookieLayout,
         packet: B,
-        lane: &mut AnswerLane,
+        (lane, read): (&mut AnswerLane, Option<Answer>),
     ) {
         let mut packet = [packet];
-        let lane = std::slice::from_mut(lane);
-        let ready = self.express_back(forwarding, &mut packet, lane) == 1;
-        let ([packet], [lane]) = (packet, lane) else { return };
-        match lane.course {
-            _ if ready => self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters),
-            Course::Others => {
-                let owner = layout.owner(Cookie(lane.answer.cookie));
-                if owner.0 < self.workers {
-                    self.handoff.give(owner, port, packet, &self.counters);
-                } else {
-                    self.counters.dropped(DropReason::CookieStale);
-                }
-            }
-            _ => self.answer_carefully(forwarding, port, layout, packet),
+        let ready =
+            read.is_none() && self.express_back(forwarding, &mut packet, std::slice::from_mut(lane)) == 1;
+        let [packet] = packet;
+        if ready {
+            return self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
+        }
+        match read.map_or_else(|| read_answer(forwarding, layout, &packet), Ok) {
+            Ok(answer) => self.answer_carefully(forwarding, packet, &answer),
+            Err(unread) => self.unread(forwarding, port, packet, unread),
         }
     }
 
-    /// One packet from the target side, with every care.
+    /// One packet of an appliance, with every care.
     #[inline(never)]
-    fn answer_carefully(&mut self, forwarding: &Forwarding, port: PortId, layout: &CookieLayout, packet: B) {
-        let answer = match read_answer(forwarding, layout, &packet) {
-            Ok(answer) => answer,
-            Err(unread) => return self.unread(forwarding, port, packet, unread),
-        };
+    fn answer_carefully(&mut self, forwarding: &Forwarding, packet: B, answer: &Answer) {
         let checked = match answer.cookie {
-            DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, &answer),
+            DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, answer),
             DecodedCookie::Stateless { direction, link, check, .. } => {
                 self.counters.lookups_stateless.add(1);
-                self.check_stateless(forwarding, &packet, &answer, (direction, link, check))
+                self.check_stateless(forwarding, &packet, answer, (direction, link, check))
             }
         };
         match checked {
-            Ok(way) => self.deliver(forwarding, packet, &answer, &way),
+            Ok(way) => self.deliver(forwarding, packet, answer, &way),
             Err(reason) => self.counters.dropped(reason),
         }
     }
