@@ -42,7 +42,7 @@ pub struct CookieLayout {
 
 /// One table's own cookies, told from all others by as little as that takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnCookies {
+pub struct OwnCookies {
     entry_mask: u32,
     entry_bits: u32,
     /// What stands above the entry number in the worker's cookies, but for the generation.
@@ -50,6 +50,12 @@ pub(super) struct OwnCookies {
 }
 
 impl OwnCookies {
+    /// The cookie of an entry, whose generation has its width as whatever was written into one has.
+    #[inline(always)]
+    pub(super) fn cookie(&self, generation: u16, entry: u32) -> Cookie {
+        Cookie((self.head | u32::from(generation)) << self.entry_bits | entry)
+    }
+
     /// The entry number, if it is a cookie of ours.
     #[inline(always)]
     pub(super) fn entry(&self, Cookie(bits): Cookie) -> u32 {
@@ -184,12 +190,6 @@ impl CookieLayout {
         match self.decode(cookie) {
             DecodedCookie::Flow { worker, .. } | DecodedCookie::Stateless { worker, .. } => worker,
         }
-    }
-
-    /// A generation, which has its width, at its place in a cookie.
-    #[inline(always)]
-    pub(super) fn place(&self, generation: u16) -> u32 {
-        u32::from(generation) << self.entry_bits
     }
 
     /// The generation after this one, within its width.

@@ -18,7 +18,7 @@ mod pages;
 mod table;
 mod timers;
 
-pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie};
+pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie, OwnCookies};
 pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};
 pub use key::{Direction, FlowKey};

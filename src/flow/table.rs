@@ -66,7 +66,6 @@ use super::key::FlowKey;
 use super::list::List;
 use super::memory::{Carver, Mapped};
 use super::pages::PageKind;
-use crate::id::WorkerId;
 
 mod config;
 mod hand;
@@ -134,7 +133,6 @@ pub struct Table {
     seed: HashSeed,
     cookies: CookieLayout,
     own_cookies: OwnCookies,
-    worker: WorkerId,
     pages: PageKind,
     bytes: usize,
 }
@@ -175,7 +173,7 @@ impl Table {
         };
         header_now.counts[FlowState::Free.index()] = capacity;
         let (pages, bytes) = (carver.kind(), carver.len());
-        Ok(Table { header, index, entries, free, seed, cookies, own_cookies, worker, pages, bytes })
+        Ok(Table { header, index, entries, free, seed, cookies, own_cookies, pages, bytes })
     }
 
     /// Makes an entry for a flow that has none, if need be in the place of one that may go (F-12).

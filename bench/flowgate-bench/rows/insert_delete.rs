@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use flowgate::flow::{FlowKey, Table};
+use flowgate::flow::{FlowKey, Guess, Probe, Table};
 
 use super::Bench;
 use super::look_up::{BURST, NEW, table};
@@ -68,20 +68,19 @@ fn insert(table: &mut Table, hash: u64, key: &FlowKey) -> bool {
 }
 
 fn exchange(table: &mut Table, pairs: &[(FlowKey, FlowKey)]) -> usize {
-    let mut hashes = [(0, 0); BURST];
-    for (hashes, (old, new)) in hashes.iter_mut().zip(pairs) {
-        *hashes = (table.hash(old), table.hash(new));
-        table.prefetch_index(hashes.0);
-        table.prefetch_index(hashes.1);
+    let mut probes = [(Probe::NONE, Probe::NONE); BURST];
+    for (probes, (old, new)) in probes.iter_mut().zip(pairs) {
+        *probes = (table.start(table.hash(old)), table.start(table.hash(new)));
     }
-    for ((old, _), _) in hashes.iter().zip(pairs) {
-        table.prefetch_entry(*old);
+    let mut guesses = [Guess::NONE; BURST];
+    for (guess, (old, _)) in guesses.iter_mut().zip(probes) {
+        *guess = table.guess(old);
     }
     let mut done = 0;
-    for ((old_hash, new_hash), (old, new)) in hashes.iter().zip(pairs) {
-        let Some(id) = table.find(*old_hash, old) else { continue };
+    for ((guess, (_, new_probe)), (old, new)) in guesses.into_iter().zip(probes).zip(pairs) {
+        let Some(id) = table.confirm(guess, old) else { continue };
         table.remove(id);
-        done += usize::from(insert(table, *new_hash, new));
+        done += usize::from(insert(table, new_probe.hash(), new));
     }
     done
 }

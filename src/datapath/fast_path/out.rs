@@ -91,7 +91,7 @@ impl<B: PacketBuf> Stage for Express<'_, B> {
         let Express { pipeline, forwarding, wire, packets, lanes } = self;
         let Pipeline { flows, conditions, outbound, now, worker, .. } = pipeline;
         let fates = outbound.free_fates(wire.underlay.port);
-        let cookies = flows.table.cookie_maker();
+        let cookies = flows.table.own_cookies();
         let (now, worker, targets) = (*now, *worker, &*forwarding.targets);
         let mut ready = 0;
         for ((packet, lane), fate) in packets.iter_mut().zip(lanes).zip(fates) {
@@ -122,7 +122,7 @@ impl<B: PacketBuf> Stage for Express<'_, B> {
             template.write_before(
                 wire.head(lane),
                 front,
-                (lane.total_len, source_port, cookies.cookie(id, entry).0),
+                (lane.total_len, source_port, cookies.of(id, entry).0),
             );
             entry.last_seen = now;
             *fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{EntryId, Table};
-use crate::flow::cookie::{Cookie, CookieLayout};
+use crate::flow::cookie::{Cookie, CookieLayout, OwnCookies};
 use crate::flow::entry::{Entry, FlowState};
 use crate::flow::index::NO_ENTRY;
 use crate::flow::key::FlowKey;
@@ -38,21 +38,12 @@ impl Default for Guess {
     }
 }
 
-/// What cookies of one table have in common.
-#[derive(Clone, Copy, Debug)]
-pub struct CookieMaker {
-    /// That of entry 0 in generation 0.
-    first: Cookie,
-    layout: CookieLayout,
-}
-
-impl CookieMaker {
+impl OwnCookies {
     /// The cookie of the flow in this entry of the table.
     #[inline(always)]
     #[must_use]
-    pub fn cookie(&self, id: EntryId, entry: &Entry) -> Cookie {
-        // Whatever was written into an entry's generation has its width.
-        Cookie(self.first.0 | self.layout.place(entry.cookie_generation) | id.0)
+    pub fn of(&self, id: EntryId, entry: &Entry) -> Cookie {
+        self.cookie(entry.cookie_generation, id.0)
     }
 }
 
@@ -122,8 +113,8 @@ impl Table {
     /// What makes cookies of entries, without the table.
     #[inline(always)]
     #[must_use]
-    pub fn cookie_maker(&self) -> CookieMaker {
-        CookieMaker { first: self.cookies.flow(self.worker, 0, 0), layout: self.cookies }
+    pub fn own_cookies(&self) -> OwnCookies {
+        self.own_cookies
     }
 
     /// The entry of a flow that the first guess was wrong about: two flows of one bucket with one tag, or a
@@ -131,18 +122,6 @@ impl Table {
     #[inline(never)]
     fn elsewhere(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
         self.index.find(hash, |number| self.entries.at(number).key() == key).map(EntryId)
-    }
-
-    /// [`start`](Table::start), for who keeps the hash.
-    #[inline(always)]
-    pub fn prefetch_index(&self, hash: u64) {
-        self.start(hash);
-    }
-
-    /// [`guess`](Table::guess), for who keeps the hash.
-    #[inline(always)]
-    pub fn prefetch_entry(&self, hash: u64) {
-        self.guess(Probe { hash });
     }
 
     /// The flow's entry. `hash` is that of `key`.
@@ -208,7 +187,7 @@ impl Table {
     #[inline(always)]
     #[must_use]
     pub fn cookie(&self, id: EntryId) -> Cookie {
-        self.cookies.flow(self.worker, self.entry(id).cookie_generation, id.0)
+        self.own_cookies.of(id, self.entry(id))
     }
 
     /// How this node's cookies are laid out.
