@@ -5,8 +5,10 @@
 //! its flow was last seen, and what becomes of it needs no [`decide`](super::decide::decide). Here it is read
 //! plainly ([`Plain`]), held against its flow's entry, and sent, in both directions. Everything else, and
 //! whatever is in doubt, is left to the general way, which would do with these packets exactly the same: the
-//! tests of `tests/pipeline` run both against each other. The [`pipeline`](super::pipeline) calls
-//! [`Wire::read`], [`Pipeline::express`] and [`Pipeline::express_back`] and knows nothing else of this.
+//! tests of `tests/pipeline` run both against each other. First packets have a short way of their own too.
+//!
+//! The [`pipeline`](super::pipeline) reads a burst ([`Wire::read_burst`], [`read_answers`]), looks its flows up
+//! ([`guess_entries`]), and has made ready, from the front, what needs no more (`express`, `begin`, `express_back`).
 
 mod back;
 mod lanes;

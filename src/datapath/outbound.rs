@@ -9,8 +9,7 @@ use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
 use super::counters::{DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
-use super::fragments::First;
-use super::fragments::HELD;
+use super::fragments::{First, HELD};
 use crate::id::{GatewayId, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf, PortQueue};
 

@@ -45,15 +45,6 @@ impl Isa {
         Isa::PORTABLE
     }
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            Level::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Level::V3 => "x86-64-v3",
-        }
-    }
-
     /// Runs a stage with these instructions.
     #[inline(always)]
     pub fn run<S: Stage>(self, stage: S) -> S::Output {

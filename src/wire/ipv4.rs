@@ -3,9 +3,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::checksum::Sum;
+use super::checksum::{self, Sum};
 use super::ip::{Fragment, PacketError};
-use super::load::{field16, field32, field128};
+use super::load::{field16, field32};
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -75,7 +75,7 @@ impl Ipv4Header {
 pub fn header_checksum_ok(ip: &[u8]) -> bool {
     let Some(first) = ip.first() else { return false };
     if let (0x45, Some(header)) = (first, ip.first_chunk::<HEADER_LEN>()) {
-        return Sum::ZERO.u128(field128::<0, _>(header)).u32(field32::<16, _>(header)).is_right();
+        return checksum::header_is_right(header);
     }
     let header_len = usize::from(first & 0x0f) * 4;
     header_len >= HEADER_LEN && ip.get(..header_len).is_some_and(|header| Sum::ZERO.bytes(header).is_right())
