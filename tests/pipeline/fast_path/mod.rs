@@ -13,6 +13,7 @@ use flowgate::datapath::forwarding::Condition;
 use flowgate::datapath::messages::ToWorker;
 use flowgate::id::TargetId;
 use flowgate::io::PacketBuf;
+use flowgate::io::isa::Isa;
 use flowgate::io::memory::MemoryBuf;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -71,6 +72,8 @@ impl Place {
 /// A history.
 #[derive(Clone, Debug)]
 struct Case {
+    /// The fast path's stages are those for any CPU, and not those for this one.
+    portable: bool,
     workers: u8,
     capacity: u32,
     /// The workers' clock at its begin.
@@ -98,6 +101,9 @@ impl Both {
     fn new(case: &Case) -> Both {
         let [mut fast, mut general] = [(); 2].map(|()| Bench::wired(2, TARGETS, case.workers, case.capacity));
         general.workers.iter_mut().for_each(|worker| worker.without_fast_path());
+        if case.portable {
+            fast.workers.iter_mut().for_each(|worker| worker.with_instructions(Isa::PORTABLE));
+        }
         (fast.now, general.now) = (case.now, case.now);
         let setting = case.setting.as_deref().cloned().unwrap_or_else(Setting::first);
         let mut both = Both { fast, general, setting, sent: Vec::new(), tally: Tally::default() };
@@ -265,8 +271,17 @@ fn case() -> impl Strategy<Value = Case> {
     let setting = prop::option::weighted(0.3, settings::setting().prop_map(Box::new));
     let workers = prop_oneof![2 => Just(1u8), 1 => Just(2u8), 1 => Just(4u8)];
     let now = prop_oneof![1 => Just(2_000_000u32), 1 => Just(u32::MAX - 300)];
-    (workers, select(vec![8u32, 16, 64, 64]), now, setting, prop::collection::vec(step(), 1..64))
-        .prop_map(|(workers, capacity, now, setting, steps)| Case { workers, capacity, now, setting, steps })
+    let capacity = select(vec![8u32, 16, 64, 64]);
+    (any::<bool>(), workers, capacity, now, setting, prop::collection::vec(step(), 1..64)).prop_map(
+        |(portable, workers, capacity, now, setting, steps)| Case {
+            portable,
+            workers,
+            capacity,
+            now,
+            setting,
+            steps,
+        },
+    )
 }
 
 thread_local! {
@@ -308,9 +323,10 @@ fn taken(both: &mut Both, right: bool, burst: Vec<Arrival>) -> usize {
 // F-9, W-4
 #[test]
 fn every_plain_packet_of_a_flow_that_goes_on_takes_the_fast_path_both_ways() {
-    for workers in [1, 2] {
+    for (workers, portable) in [(1, false), (1, true), (2, false), (2, true)] {
         for (six, protocol) in [(false, 6u8), (false, 17), (true, 6), (true, 17)] {
-            let case = Case { workers, capacity: 64, now: 5, setting: None, steps: Vec::new() };
+            let (setting, steps) = (None, Vec::new());
+            let case = Case { portable, workers, capacity: 64, now: 5, setting, steps };
             let mut both = Both::new(&case);
             let talk = Talk { six, protocol, client: 0, port: 1001 };
             let packet = |flags| Arrival::plain(talk, flags);
