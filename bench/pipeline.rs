@@ -18,6 +18,8 @@ use flowgate::io::BURST;
 
 #[path = "pipeline/gateway.rs"]
 mod gateway;
+#[path = "one_wire.rs"]
+mod one_wire;
 #[path = "pipeline/ring.rs"]
 mod ring;
 

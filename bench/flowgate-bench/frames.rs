@@ -1,23 +1,17 @@
 //! The flows of every row, and their frames: 64 bytes with the CRC for IPv4, 78 for IPv6, the shortest
 //! that a TCP packet has there.
 
-use std::net::Ipv4Addr;
-
 use flowgate::flow::FlowKey;
 use flowgate::id::EndpointId;
 use flowgate::wire::checksum::Sum;
-use flowgate::wire::ethernet::{self, MacAddr, ethertype};
+use flowgate::wire::ethernet::{self, ethertype};
 use flowgate::wire::geneve::outer::{OUTER_LEN, OuterFields, OuterTemplate};
+
+use crate::one_wire::{ENDPOINT, mixed};
 
 pub const SYN: u8 = 0x02;
 pub const ACK: u8 = 0x10;
 pub const FIN: u8 = 0x11;
-
-/// The endpoint's identity, as GENEVE carries it.
-pub const ENDPOINT: (u64, u64) = (0x1122_3344_5566_7788, 7);
-
-pub const TUNNEL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-pub const GATEWAY_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x60]);
 
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xc1];
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x5e];
@@ -35,23 +29,6 @@ const V6_LEN: usize = 60;
 
 /// The longest frame that is made here: an answer with IPv6 inside.
 pub const LONGEST: usize = OUTER_LEN + V6_LEN;
-
-pub fn target_address(n: u16) -> Ipv4Addr {
-    Ipv4Addr::from_bits(0x0a09_0101 + u32::from(n))
-}
-
-pub fn target_mac(n: u16) -> MacAddr {
-    let [high, low] = n.to_be_bytes();
-    MacAddr([2, 0, 0, 1, high, low])
-}
-
-/// SplitMix64's output function: a bijection that leaves no trace of the order.
-pub fn mixed(n: u64) -> u64 {
-    let x = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 /// The numbers below a power of two, for ever, in an order that has nothing to do with theirs.
 #[derive(Clone, Debug)]

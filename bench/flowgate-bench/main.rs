@@ -20,6 +20,8 @@ mod cpu_time;
 mod disturbances;
 mod frames;
 mod machine;
+#[path = "../one_wire.rs"]
+mod one_wire;
 mod plot;
 mod report;
 mod rings;

@@ -11,9 +11,8 @@ use crate::rings::{BATCH, Rings};
 use crate::{Failure, cpu_time};
 
 /// The clients' end of the wire, the servers' end, the target side: the ports of every contender.
-pub const CLIENTS: usize = 0;
-pub const SERVERS: usize = 1;
-pub const TARGETS: usize = 2;
+pub use crate::one_wire::{CLIENTS, SERVERS, TARGETS};
+
 pub const PORTS: usize = 3;
 
 /// What is measured: a loop over bursts.

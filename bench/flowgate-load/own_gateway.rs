@@ -17,7 +17,7 @@ use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
+use flowgate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Eal, Queue, WorkerThread};
@@ -182,14 +182,6 @@ fn forwarding(seed: &HashSeed, targets: &[Ipv4Addr]) -> Forwarding {
         gateways: [Some(Gateway { dualstack: true, timers: TIMERS, policy, map: builder.map() })].into(),
         targets: targets.iter().map(target).collect(),
         conditions: vec![Condition::Healthy; targets.len()].into(),
-        underlay: Underlay {
-            port: PortId(2),
-            address: TUNNEL.to_bits(),
-            mtu: 1600,
-            udp_checksum: false,
-            checksum_by_port: false,
-            interface: InterfaceId(0),
-            steering: None,
-        },
+        underlay: Underlay { port: PortId(2), address: TUNNEL.to_bits(), mtu: 1600, ..Underlay::default() },
     }
 }

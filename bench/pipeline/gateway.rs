@@ -2,34 +2,28 @@
 //! through it.
 
 use std::hint::black_box;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flowgate::balance::Builder;
 use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::forwarding::{
-    Condition, Endpoint, EndpointKind, Forwarding, Gateway as LoadBalancer, Policy, PortRole, Target,
-    Underlay,
-};
 use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
-use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
+use flowgate::flow::{HashSeed, Pages, Table, TableConfig};
+use flowgate::id::WorkerId;
 use flowgate::io::clock::Clock;
 use flowgate::io::{BURST, PacketBuf};
 use flowgate::wire::checksum::Sum;
-use flowgate::wire::ethernet::{self, MacAddr, ethertype};
+use flowgate::wire::ethernet::{self, ethertype};
 use flowgate::wire::geneve::outer::{OUTER_LEN, OuterFields, OuterTemplate};
 
+pub use super::one_wire::{CLIENTS, SERVERS, TARGETS, mixed};
+use super::one_wire::{ENDPOINT, TIMERS, answer_templates, forwarding, target_address};
 use super::ring::{RingBuf, RingPort};
 
-/// The clients' end of the wire, the servers' end, the target side.
-pub const CLIENTS: usize = 0;
-pub const SERVERS: usize = 1;
-pub const TARGETS: usize = 2;
+/// Targets behind the gateway.
+const TEN: u16 = 10;
 
 pub const SYN: u8 = 0x02;
 pub const ACK: u8 = 0x10;
@@ -37,35 +31,9 @@ pub const ACK: u8 = 0x10;
 /// Packets put in together; their buffers fit into L2, where a NIC's lie in L3.
 const BATCH: usize = 32 * BURST;
 
-/// Established flows never idle out here: the clock is set forward again and again.
-const TIMERS: Timers =
-    Timers { tcp_idle_ms: 1 << 30, other_idle_ms: 120_000, closed_ms: 10_000, half_open_ms: 60_000 };
-
-const TUNNEL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const ENDPOINT: (u64, u64) = (0x1122_3344_5566_7788, 7);
-
 /// Bytes of the inner packet: IPv4 and TCP headers and 6 bytes, which fill Ethernet's shortest frame.
 const INNER_LEN: u16 = 46;
 const FRAME_LEN: usize = ethernet::HEADER_LEN + INNER_LEN as usize;
-
-fn target_address(n: u16) -> Ipv4Addr {
-    Ipv4Addr::from_bits(0x0a09_0101 + u32::from(n))
-}
-
-fn target_mac(n: u16) -> MacAddr {
-    let [high, low] = n.to_be_bytes();
-    MacAddr([2, 0, 0, 1, high, low])
-}
-
-const GATEWAY_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x60]);
-
-/// SplitMix64's output function: a bijection that leaves no trace of the order.
-pub fn mixed(n: u64) -> u64 {
-    let x = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 /// A connection, named by a number: 56 random bits of its tuple follow from it, so that no two of some
 /// millions are equal.
@@ -123,7 +91,7 @@ impl Gateway {
             TableConfig { capacity, worker: WorkerId(0), workers: 1, pages: Pages::Huge, seed: seed.clone() };
         let (mut control, inbox) = rtrb::RingBuffer::new(8);
         let (told, events) = rtrb::RingBuffer::new(4096);
-        control.push(ToWorker::Forwarding(Arc::new(forwarding(&seed)))).expect("room");
+        control.push(ToWorker::Forwarding(Arc::new(forwarding(&seed, 1, TEN)))).expect("room");
         let port = || RingPort {
             arriving: std::collections::VecDeque::with_capacity(BATCH),
             sent: Vec::with_capacity(BATCH),
@@ -141,13 +109,12 @@ impl Gateway {
             events: told,
             counters: Arc::new(WorkerCounters::default()),
         });
-        let answer = |n| OuterTemplate::new(target_mac(n), GATEWAY_MAC, target_address(n), TUNNEL);
         Gateway {
             worker,
             clock: Clock::start(),
             ahead: 0,
             pool: (0..BATCH).map(|_| RingBuf::new()).collect(),
-            answers: (0..10).map(answer).collect(),
+            answers: answer_templates(TEN),
             _control: control,
             _events: events,
         }
@@ -259,49 +226,4 @@ fn noted(flow: Flow, frame: &[u8]) -> Known {
     };
     let target = u16::try_from(word(30) - target_address(0).to_bits()).expect("a target");
     Known { flow, cookie: word(OUTER_LEN - 4), target }
-}
-
-fn forwarding(seed: &HashSeed) -> Forwarding {
-    let mut builder = Builder::new(seed.clone());
-    (0..10).for_each(|n| builder.add(TargetId(n), target_address(n), 1));
-    let target = |n| {
-        let template = OuterTemplate::new(GATEWAY_MAC, target_mac(n), TUNNEL, target_address(n));
-        Some(Target {
-            generation: 0,
-            address: target_address(n).to_bits(),
-            gateway: Some(GatewayId(0)),
-            template: Some(template),
-        })
-    };
-    let wire = |peer| PortRole::Wire { endpoint: EndpointId(0), peer: PortId(peer) };
-    Forwarding {
-        configuration: 1,
-        ports: [wire(1), wire(0), PortRole::Underlay].into(),
-        interfaces: [].into(),
-        endpoints: [Endpoint {
-            id: ENDPOINT.0,
-            attachment_id: ENDPOINT.1,
-            gateway: Some(GatewayId(0)),
-            kind: EndpointKind::Wire,
-        }]
-        .into(),
-        gateways: [Some(LoadBalancer {
-            dualstack: true,
-            timers: TIMERS,
-            policy: Policy::default(),
-            map: builder.map(),
-        })]
-        .into(),
-        targets: (0..10).map(target).collect(),
-        conditions: [Condition::Healthy; 10].into(),
-        underlay: Underlay {
-            port: PortId(2),
-            address: TUNNEL.to_bits(),
-            mtu: 1600,
-            udp_checksum: false,
-            checksum_by_port: false,
-            interface: InterfaceId(0),
-            steering: None,
-        },
-    }
 }

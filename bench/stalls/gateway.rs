@@ -17,7 +17,7 @@ use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
+use flowgate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
 use flowgate::io::BURST;
 use flowgate::io::clock::Clock;
 use flowgate::wire::checksum::Sum;
@@ -162,10 +162,7 @@ impl Gateway {
                 port: PortId(2),
                 address: TUNNEL.to_bits(),
                 mtu: 1600,
-                udp_checksum: false,
-                checksum_by_port: false,
-                interface: InterfaceId(0),
-                steering: None,
+                ..Underlay::default()
             },
         };
         forwarding.prepare();

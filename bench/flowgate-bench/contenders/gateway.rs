@@ -4,32 +4,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::balance::Builder;
 use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::forwarding::{
-    Condition, Endpoint, EndpointKind, Forwarding, Gateway as LoadBalancer, Policy, PortRole, Target,
-    Underlay,
-};
+use flowgate::datapath::forwarding::Forwarding;
 use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
-use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig, Timers};
-use flowgate::id::{EndpointId, GatewayId, InterfaceId, PortId, TargetId, WorkerId};
+use flowgate::flow::{HashSeed, PageKind, Pages, Table, TableConfig};
+use flowgate::id::WorkerId;
 use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Mbuf, Queue};
 use flowgate::wire::geneve::outer::{OUTER_LEN, OuterTemplate};
 
-use crate::frames::{
-    ACK, ENDPOINT, Flow, GATEWAY_MAC, LONGEST, SYN, Shuffled, TUNNEL, Version, target_address, target_mac,
-};
+use crate::frames::{ACK, Flow, LONGEST, SYN, Shuffled, Version};
+use crate::one_wire::{TIMERS, answer_templates, forwarding, target_address};
 use crate::rings::{BATCH, Ends, Rings};
 use crate::stand::{CLIENTS, Forwarder, PORTS, SERVERS, Stand, TARGETS, fill};
 use crate::{Failure, cpu_time};
-
-/// Established flows never idle out here unless a row means them to.
-pub const TIMERS: Timers =
-    Timers { tcp_idle_ms: 1 << 30, other_idle_ms: 120_000, closed_ms: 10_000, half_open_ms: 60_000 };
 
 /// Targets behind the gateway, unless a row has more.
 pub const FEW_TARGETS: u16 = 10;
@@ -181,7 +172,7 @@ impl Gateway {
     /// With these ports.
     pub fn between(rings: &Arc<Rings>, mut ends: Ends, shape: Shape) -> Result<Gateway, Failure> {
         let (inside, outside) = (ends.inside.remove(0), ends.outside.remove(0));
-        let forwarding = Arc::new(forwarding(1, shape.targets));
+        let forwarding = Arc::new(forwarding(&seed(), 1, shape.targets));
         let worker = worker((0, 1), inside, Handoff::mesh(1).remove(0), shape.capacity, forwarding)?;
         let mut gateway = Gateway {
             stand: Stand::new(rings, outside, worker.forwarder),
@@ -362,55 +353,4 @@ pub fn check_encapsulated(flow: Flow, known: Known, frame: &[u8]) -> Result<(), 
         return Err(format!("{flow:?} went to target {target} under cookie {cookie:#x}").into());
     }
     check_inner(flow, ACK, frame)
-}
-
-pub fn answer_templates(targets: u16) -> Vec<OuterTemplate> {
-    let answer = |n| OuterTemplate::new(target_mac(n), GATEWAY_MAC, target_address(n), TUNNEL);
-    (0..targets).map(answer).collect()
-}
-
-/// The forwarding state of a wire with so many healthy targets.
-pub fn forwarding(configuration: u64, targets: u16) -> Forwarding {
-    let mut builder = Builder::new(seed());
-    (0..targets).for_each(|n| builder.add(TargetId(n), target_address(n), 1));
-    let target = |n| {
-        let template = OuterTemplate::new(GATEWAY_MAC, target_mac(n), TUNNEL, target_address(n));
-        Some(Target {
-            generation: 0,
-            address: target_address(n).to_bits(),
-            gateway: Some(GatewayId(0)),
-            template: Some(template),
-        })
-    };
-    let wire = |peer| PortRole::Wire { endpoint: EndpointId(0), peer: PortId(peer) };
-    Forwarding {
-        configuration,
-        ports: [wire(1), wire(0), PortRole::Underlay].into(),
-        interfaces: [].into(),
-        endpoints: [Endpoint {
-            id: ENDPOINT.0,
-            attachment_id: ENDPOINT.1,
-            gateway: Some(GatewayId(0)),
-            kind: EndpointKind::Wire,
-        }]
-        .into(),
-        gateways: [Some(LoadBalancer {
-            dualstack: true,
-            timers: TIMERS,
-            policy: Policy::default(),
-            map: builder.map(),
-        })]
-        .into(),
-        targets: (0..targets).map(target).collect(),
-        conditions: vec![Condition::Healthy; usize::from(targets)].into(),
-        underlay: Underlay {
-            port: PortId(2),
-            address: TUNNEL.to_bits(),
-            mtu: 1600,
-            udp_checksum: false,
-            checksum_by_port: false,
-            interface: InterfaceId(0),
-            steering: None,
-        },
-    }
 }

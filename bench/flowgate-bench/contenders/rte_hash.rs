@@ -46,6 +46,15 @@ impl<const N: usize> RteHash<N> {
         Self::new((entries + entries / 8).max(8))
     }
 
+    /// With these keys, `count` of them, each with its place among them as data.
+    pub fn filled(count: u32, keys: impl IntoIterator<Item = [u8; N]>) -> Result<Self, &'static str> {
+        let mut table = Self::with_room_for(count).ok_or("no memory for rte_hash")?;
+        for (place, key) in keys.into_iter().enumerate() {
+            table.add(&key, place).map_err(|_| "rte_hash has no room for its flows")?;
+        }
+        Ok(table)
+    }
+
     /// Adds a key, or gives it other data.
     pub fn add(&mut self, key: &[u8; N], value: usize) -> Result<(), Full> {
         let value = std::ptr::without_provenance_mut::<c_void>(value);

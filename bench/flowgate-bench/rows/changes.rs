@@ -16,9 +16,10 @@ use flowgate::io::BURST;
 
 use super::Bench;
 use crate::Failure;
-use crate::contenders::gateway::{Gateway, Shape, forwarding};
+use crate::contenders::gateway::{Gateway, Shape, seed};
 use crate::disturbances::Disturbances;
 use crate::frames::Shuffled;
+use crate::one_wire::forwarding;
 use crate::report::{Figure, Row, Share, at_most, count};
 use crate::rings::BATCH;
 use crate::series::{Series, quantile};
@@ -124,7 +125,9 @@ pub fn run(bench: &Bench) -> Result<Vec<Row>, Failure> {
     let mut changing = Changing {
         gateway: Gateway::new(&bench.rings, shape)?,
         order: Shuffled::below(flows),
-        spare: (2..4).map(|configuration| Arc::new(forwarding(configuration, MANY_TARGETS))).collect(),
+        spare: (2..4)
+            .map(|configuration| Arc::new(forwarding(&seed(), configuration, MANY_TARGETS)))
+            .collect(),
         sequence: 0,
     };
     changing.listen();

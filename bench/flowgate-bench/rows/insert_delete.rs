@@ -7,7 +7,7 @@ use std::time::Duration;
 use flowgate::flow::{FlowKey, Guess, Probe, Table};
 
 use super::Bench;
-use super::look_up::{BURST, NEW, table};
+use super::look_up::{BURST, NEW, full_rte_hash, table};
 use crate::contenders::rte_hash::{self, RteHash};
 use crate::frames::{Flow, Shuffled};
 use crate::report::{Figure, Row, at_most, count};
@@ -89,15 +89,6 @@ fn exchange_in_rte_hash<const N: usize>(table: &mut RteHash<N>, pairs: &[([u8; N
     pairs.iter().filter(|(old, new)| table.remove(old) && table.add(new, 1).is_ok()).count()
 }
 
-fn in_rte_hash<const N: usize>(flows: u32, cut: fn(&FlowKey) -> [u8; N]) -> Result<RteHash<N>, Failure> {
-    let mut table = RteHash::with_room_for(flows).ok_or("no memory for rte_hash")?;
-    for number in 0..flows {
-        let key = cut(&Flow::v4(number.into()).key());
-        table.add(&key, 1).map_err(|_| "rte_hash has no room for its flows")?;
-    }
-    Ok(table)
-}
-
 fn at(bench: &Bench, flows: u32) -> Result<Row, Failure> {
     bench.says(format_args!("insert and delete, {} flows: filling the tables", count(flows)));
     let figure = |who: &str| Figure::new(who, "ns for both");
@@ -108,7 +99,8 @@ fn at(bench: &Bench, flows: u32) -> Result<Row, Failure> {
         insert(&mut ours, hash, &key);
         map.insert(key, 1);
     }
-    let (mut whole, mut ipv4) = (in_rte_hash(flows, rte_hash::whole)?, in_rte_hash(flows, rte_hash::ipv4)?);
+    let (mut whole, mut ipv4) =
+        (full_rte_hash(flows, rte_hash::whole)?, full_rte_hash(flows, rte_hash::ipv4)?);
     let mut ours = Contender {
         name: |key| *key,
         exchange: move |pairs: &[(FlowKey, FlowKey)]| exchange(&mut ours, pairs),

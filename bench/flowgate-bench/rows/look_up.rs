@@ -83,12 +83,12 @@ fn full_table(flows: u32) -> Result<Table, Failure> {
     Ok(table)
 }
 
-fn full_rte_hash<const N: usize>(flows: u32, cut: fn(&FlowKey) -> [u8; N]) -> Result<RteHash<N>, Failure> {
-    let mut table = RteHash::with_room_for(flows).ok_or("no memory for rte_hash")?;
-    for number in 0..flows {
-        table.add(&cut(&key(number)), number as usize).map_err(|_| "rte_hash has no room for its flows")?;
-    }
-    Ok(table)
+/// One that holds this many flows.
+pub fn full_rte_hash<const N: usize>(
+    flows: u32,
+    cut: fn(&FlowKey) -> [u8; N],
+) -> Result<RteHash<N>, Failure> {
+    Ok(RteHash::filled(flows, (0..flows).map(|number| cut(&key(number))))?)
 }
 
 fn find_in_rte_hash<const N: usize>(table: &RteHash<N>, keys: &[[u8; N]]) -> usize {

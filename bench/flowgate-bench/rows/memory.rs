@@ -6,9 +6,10 @@
 use std::fs;
 
 use super::Bench;
+use super::look_up::full_rte_hash;
 use crate::Failure;
 use crate::contenders::gateway::{Gateway, Shape};
-use crate::contenders::rte_hash::{self, RteHash};
+use crate::contenders::rte_hash;
 use crate::frames::Flow;
 use crate::report::{Figure, Row, at_most, count};
 use crate::stand::PORTS;
@@ -30,18 +31,6 @@ fn growth<T>(flows: u32, make: impl FnOnce() -> Result<T, Failure>) -> Result<f6
     let after = resident()?;
     drop(made);
     Ok(after.saturating_sub(before) as f64 / f64::from(flows))
-}
-
-fn full_rte_hash<const N: usize>(
-    flows: u32,
-    cut: fn(&flowgate::flow::FlowKey) -> [u8; N],
-) -> Result<RteHash<N>, Failure> {
-    let mut table = RteHash::with_room_for(flows).ok_or("no memory for rte_hash")?;
-    for number in 0..flows {
-        let key = cut(&Flow::v4(number.into()).key());
-        table.add(&key, 1).map_err(|_| "rte_hash has no room for its flows")?;
-    }
-    Ok(table)
 }
 
 fn at(bench: &Bench, flows: u32) -> Result<Row, Failure> {

@@ -18,9 +18,10 @@ use nix::unistd::Pid;
 
 use super::Bench;
 use crate::contenders::gateway::{
-    FEW_TARGETS, Known, WorkerLoop, check_encapsulated, check_inner, forwarding, noted, seed, worker,
+    FEW_TARGETS, Known, WorkerLoop, check_encapsulated, check_inner, noted, seed, worker,
 };
 use crate::frames::{ACK, Flow, SYN, Shuffled};
+use crate::one_wire::forwarding;
 use crate::report::{Figure, Row, at_least, count};
 use crate::rings::BATCH;
 use crate::stand::{CLIENTS, PORTS, Stand, TARGETS, fill};
@@ -123,7 +124,7 @@ struct Fleet(Vec<Member>);
 impl Fleet {
     fn start(bench: &Bench, workers: u8, flows: u32) -> Result<Fleet, Failure> {
         let ends = bench.rings.ends(PORTS, workers.into())?;
-        let forwarding = Arc::new(forwarding(1, FEW_TARGETS));
+        let forwarding = Arc::new(forwarding(&seed(), 1, FEW_TARGETS));
         let mut members = Vec::new();
         let parts = ends.inside.into_iter().zip(ends.outside).zip(Handoff::mesh(workers));
         for (id, ((inside, outside), handoff)) in (0..workers).zip(parts) {
