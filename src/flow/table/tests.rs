@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::flow::{Cookie, Direction, Ended, FlowFlags, LinkId, Pages, Timers};
-use crate::id::{EndpointId, Millis, TargetId};
+use crate::id::{EndpointId, Millis, TargetId, WorkerId};
 
 mod model;
 
