@@ -174,15 +174,8 @@ impl<Q: PortQueue> Worker<Q> {
     pub fn counted_round(&mut self, clock: &Clock, now: Millis, began: u64) -> (usize, u64) {
         let handled = self.round(now, began);
         let ended = clock.cycles();
-        self.account(handled, began, ended);
-        (handled, ended)
-    }
-
-    /// Accounts for a round that began and ended so.
-    #[inline]
-    fn account(&self, handled: usize, began: u64, ended: u64) {
-        let counters = &self.pipeline.counters;
         let took = ended.wrapping_sub(began);
+        let counters = &self.pipeline.counters;
         counters.rounds.add(1);
         if handled > 0 {
             counters.busy_rounds.add(1);
@@ -191,6 +184,7 @@ impl<Q: PortQueue> Worker<Q> {
         if handled > 0 || self.told {
             counters.longest_rounds.note(self.pipeline.now, took, ended);
         }
+        (handled, ended)
     }
 
     /// Whether there is something to be done round by round, without a packet.
