@@ -1,12 +1,15 @@
 //! From a line to its answer: the table of methods and what is common to all of them.
 //!
 //! A method is one function from typed parameters to a typed result. It is registered once, with its name
-//! and one sentence; reading the parameters (and saying exactly what is wrong with them), writing the
-//! result and describing both as JSON Schema follow from the types. Called by every connection, one
-//! line at a time.
+//! and one sentence, by what it does: [`Dispatcher::method`] for one that only reads, [`Dispatcher::change`]
+//! for one that changes the configuration. Who may call it, the [`Common`] parameters of changes, reading the
+//! parameters (and saying exactly what is wrong with them), writing the result and describing both as JSON
+//! Schema follow. Called by every connection, one line at a time.
 
 #![forbid(unsafe_code)]
 
+use super::common::{Common, read};
+use super::role::Role;
 use super::rpc::{self, Id, METHOD_NOT_FOUND, Request, RpcError};
 use super::service::Service;
 use super::session::Session;
@@ -36,7 +39,11 @@ pub struct Method {
     pub name: &'static str,
     /// What it does, in one sentence.
     pub summary: &'static str,
-    /// The schema of its parameters.
+    /// The least role that may call it.
+    pub role: Role,
+    /// Whether it takes the [`Common`] parameters of changes besides its own.
+    pub is_change: bool,
+    /// The schema of its own parameters.
     pub params: fn(&mut SchemaGenerator) -> Schema,
     /// The schema of its result.
     pub result: fn(&mut SchemaGenerator) -> Schema,
@@ -50,7 +57,7 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Registers a method that is answered from what the control core has at hand.
+    /// Registers a method that only reads, and is answered from what the control core has at hand.
     pub fn method<P, R>(
         &mut self,
         name: &'static str,
@@ -60,17 +67,45 @@ impl Dispatcher {
         P: DeserializeOwned + JsonSchema + 'static,
         R: Serialize + JsonSchema + 'static,
     {
-        self.add::<P, R>(
-            name,
-            summary,
-            Box::new(move |call, params| {
-                let result = read(params).and_then(|params| function(call, params)).and_then(|r| write(&r));
-                Box::pin(std::future::ready(result))
-            }),
-        );
+        self.add::<P, R>(name, summary, Role::ReadOnly, false, at_once(function));
     }
 
-    /// Registers a method that waits, for the workers or for a disk.
+    /// Registers a method for admins that changes something else than the configuration.
+    pub fn admin_method<P, R>(
+        &mut self,
+        name: &'static str,
+        summary: &'static str,
+        function: fn(&Call<'_>, P) -> Result<R, RpcError>,
+    ) where
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize + JsonSchema + 'static,
+    {
+        self.add::<P, R>(name, summary, Role::Admin, false, at_once(function));
+    }
+
+    /// Registers a method that changes the configuration: only admins may call it, and it takes the
+    /// [`Common`] parameters besides its own. The configuration cannot change between their check and
+    /// `function`.
+    pub fn change<P, R>(
+        &mut self,
+        name: &'static str,
+        summary: &'static str,
+        function: fn(&Call<'_>, P) -> Result<R, RpcError>,
+    ) where
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize + JsonSchema + 'static,
+    {
+        let change = move |call: &Call<'_>, mut params: Map<String, Value>| {
+            let common = Common::take(&mut params)?;
+            let params = read(params)?;
+            common.check(call.service.state().generation())?;
+            write(&function(call, params)?)
+        };
+        let run: Run = Box::new(move |call, params| Box::pin(std::future::ready(change(call, params))));
+        self.add::<P, R>(name, summary, Role::Admin, true, run);
+    }
+
+    /// Registers a method that only reads, and waits for the workers.
     pub fn waiting_method<P, R, F>(&mut self, name: &'static str, summary: &'static str, function: F)
     where
         P: DeserializeOwned + JsonSchema + 'static,
@@ -78,20 +113,25 @@ impl Dispatcher {
         F: AsyncFn(&Call<'_>, P) -> Result<R, RpcError> + 'static,
     {
         let function = Rc::new(function);
-        self.add::<P, R>(
-            name,
-            summary,
-            Box::new(move |call, params| {
-                let function = Rc::clone(&function);
-                Box::pin(async move { write(&function(call, read(params)?).await?) })
-            }),
-        );
+        let run: Run = Box::new(move |call, params| {
+            let function = Rc::clone(&function);
+            Box::pin(async move { write(&function(call, read(params)?).await?) })
+        });
+        self.add::<P, R>(name, summary, Role::ReadOnly, false, run);
     }
 
-    fn add<P: JsonSchema, R: JsonSchema>(&mut self, name: &'static str, summary: &'static str, run: Run) {
+    fn add<P: JsonSchema, R: JsonSchema>(
+        &mut self,
+        name: &'static str,
+        summary: &'static str,
+        role: Role,
+        is_change: bool,
+        run: Run,
+    ) {
         let params = |generator: &mut SchemaGenerator| P::json_schema(generator);
         let result = |generator: &mut SchemaGenerator| R::json_schema(generator);
-        let before = self.methods.insert(name, Method { name, summary, params, result, run });
+        let method = Method { name, summary, role, is_change, params, result, run };
+        let before = self.methods.insert(name, method);
         debug_assert!(before.is_none(), "method {name} is registered twice");
     }
 
@@ -107,7 +147,10 @@ impl Dispatcher {
             Err((id, error)) => return Some(rpc::refusal(&id, &error)),
         };
         let outcome = match self.methods.get(method.as_str()) {
-            Some(method) => (method.run)(call, params).await,
+            Some(method) => match call.session.role().check(method.role, method.name) {
+                Ok(()) => (method.run)(call, params).await,
+                Err(error) => Err(error),
+            },
             None => Err(self.unknown(&method)),
         };
         let id: Id = id?;
@@ -142,14 +185,14 @@ impl Dispatcher {
     }
 }
 
-/// The parameters as their type, or where they are not of it.
-fn read<P: DeserializeOwned>(params: Map<String, Value>) -> Result<P, RpcError> {
-    serde_path_to_error::deserialize(Value::Object(params)).map_err(|error| {
-        let path = error.path().to_string();
-        let fault = error.inner().to_string();
-        // A missing or unknown name is told by serde without its place below the top.
-        let path = if path == "." { "params".to_owned() } else { path };
-        RpcError::invalid_params(path, fault)
+fn at_once<P, R>(function: fn(&Call<'_>, P) -> Result<R, RpcError>) -> Run
+where
+    P: DeserializeOwned + 'static,
+    R: Serialize + 'static,
+{
+    Box::new(move |call, params| {
+        let result = read(params).and_then(|params| function(call, params)).and_then(|r| write(&r));
+        Box::pin(std::future::ready(result))
     })
 }
 
@@ -165,6 +208,7 @@ fn write(result: &impl Serialize) -> Result<String, RpcError> {
 
 #[cfg(test)]
 mod tests {
+    use super::Role;
     use crate::control::socket::methods;
 
     #[test]
@@ -175,6 +219,19 @@ mod tests {
         assert_eq!(hint("RegisterTargets").as_deref(), Some("did you mean register-targets?"));
         assert_eq!(hint("xyzzy"), None);
         assert_eq!(hint(""), None);
+    }
+
+    #[test]
+    fn what_changes_anything_is_for_admins_and_the_rest_only_reads() {
+        let changes = ["create-", "modify-", "delete-", "register-", "deregister-"];
+        for method in methods::dispatcher().methods() {
+            let is_change = changes.iter().any(|verb| method.name.starts_with(verb));
+            let role = if is_change { Role::Admin } else { Role::ReadOnly };
+            assert_eq!((method.role, method.is_change), (role, is_change), "{}", method.name);
+        }
+        let debug = methods::debug_dispatcher();
+        let of = |name: &str| debug.methods().find(|method| method.name == name).unwrap().role;
+        assert_eq!(of("debug-advance-clock"), Role::Admin);
     }
 
     #[test]

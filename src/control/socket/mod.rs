@@ -8,21 +8,25 @@
 
 #![forbid(unsafe_code)]
 
+mod common;
 mod connection;
 mod dispatcher;
 mod framing;
 mod listener;
 pub mod methods;
+mod role;
 pub mod rpc;
 mod server;
 mod service;
 mod session;
 pub mod views;
 
+pub use common::Common;
 pub use connection::{CloseReason, Closing, Hello, Lost, ProtocolVersion};
 pub use dispatcher::{Call, Dispatcher, Method};
 pub use framing::MAX_LINE;
 pub use listener::{BindError, ControlListener, MODE};
+pub use role::Role;
 pub use server::serve;
 pub use service::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
 pub use session::{Limits, Session, Subscribers};
@@ -35,4 +39,4 @@ pub const PRODUCT: &str = "flowgate";
 /// Raised when something of the protocol is removed or changes its meaning.
 pub const API_MAJOR: u16 = 1;
 /// Raised when something is added.
-pub const API_MINOR: u16 = 1;
+pub const API_MINOR: u16 = 2;

@@ -10,6 +10,7 @@
 use super::connection::{self, CloseReason};
 use super::dispatcher::Dispatcher;
 use super::listener::ControlListener;
+use super::role::Role;
 use super::service::Service;
 use super::session::{Limits, Session, Subscribers};
 use std::io;
@@ -60,7 +61,7 @@ pub async fn serve(
             connections.spawn_local(connection::turn_away(stream, CloseReason::Full));
             continue;
         }
-        let session = Rc::new(Session::new(Rc::clone(&subscribers)));
+        let session = Rc::new(Session::new(Role::Admin, Rc::clone(&subscribers)));
         sessions.push(Rc::downgrade(&session));
         connections.spawn_local(connection::run(
             stream,

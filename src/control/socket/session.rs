@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::role::Role;
 use super::rpc::RpcError;
 use crate::control::events::{Event, EventKind};
 use std::cell::{Cell, RefCell};
@@ -32,6 +33,7 @@ impl Default for Limits {
 
 /// One connection's state.
 pub struct Session {
+    role: Role,
     subscribers: Rc<Subscribers>,
     subscribed: Cell<bool>,
     new_subscription: RefCell<Option<Subscription>>,
@@ -72,8 +74,9 @@ pub enum Delivery {
 
 impl Session {
     /// A session that has just connected.
-    pub fn new(subscribers: Rc<Subscribers>) -> Self {
+    pub fn new(role: Role, subscribers: Rc<Subscribers>) -> Self {
         Session {
+            role,
             subscribers,
             subscribed: Cell::new(false),
             new_subscription: RefCell::new(None),
@@ -101,6 +104,11 @@ impl Session {
         }
         self.new_subscription.replace(Some(Subscription { events, wanted }));
         Ok(())
+    }
+
+    /// What the peer may do.
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     /// Whether this connection has subscribed.

@@ -15,7 +15,7 @@ pub(super) fn register(table: &mut Dispatcher) {
         "Lists a load balancer's attributes with the values that hold.",
         describe_load_balancer_attributes,
     );
-    table.method(
+    table.change(
         "modify-load-balancer-attributes",
         "Sets attributes of a load balancer, all that are given or none.",
         modify_load_balancer_attributes,
@@ -25,7 +25,7 @@ pub(super) fn register(table: &mut Dispatcher) {
         "Lists a listener's attributes with the values that hold.",
         describe_listener_attributes,
     );
-    table.method(
+    table.change(
         "modify-listener-attributes",
         "Sets attributes of a listener, all that are given or none.",
         modify_listener_attributes,
@@ -35,7 +35,7 @@ pub(super) fn register(table: &mut Dispatcher) {
         "Lists a target group's attributes with the values that hold, and its detection time.",
         describe_target_group_attributes,
     );
-    table.method(
+    table.change(
         "modify-target-group-attributes",
         "Sets attributes of a target group, all that are given or none.",
         modify_target_group_attributes,

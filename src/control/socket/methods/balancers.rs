@@ -15,23 +15,23 @@ pub(super) fn register(table: &mut Dispatcher) {
         "Lists load balancers: all of them, or those named.",
         describe_load_balancers,
     );
-    table.method(
+    table.change(
         "create-load-balancer",
         "Creates a load balancer, which drops what its endpoints bring until it has a listener.",
         create_load_balancer,
     );
-    table.method(
+    table.change(
         "delete-load-balancer",
         "Deletes a load balancer and its listener, unless it is protected.",
         delete_load_balancer,
     );
-    table.method(
+    table.change(
         "create-listener",
         "Gives a load balancer its one listener, which forwards to a target group that no other uses.",
         create_listener,
     );
-    table.method("modify-listener", "Has a listener forward to another target group.", modify_listener);
-    table.method(
+    table.change("modify-listener", "Has a listener forward to another target group.", modify_listener);
+    table.change(
         "delete-listener",
         "Takes a load balancer's listener away: new flows and old ones are dropped.",
         delete_listener,

@@ -17,13 +17,13 @@ pub(super) fn register(table: &mut Dispatcher) {
         "Lists target groups with their health checks and detection times: all of them, that of one load balancer, or those named.",
         describe_target_groups,
     );
-    table.method("create-target-group", "Creates a target group, without targets.", create_target_group);
-    table.method(
+    table.change("create-target-group", "Creates a target group, without targets.", create_target_group);
+    table.change(
         "modify-target-group",
         "Changes how the targets of a group are checked; what is not given stays.",
         modify_target_group,
     );
-    table.method(
+    table.change(
         "delete-target-group",
         "Deletes a target group and its targets, unless a listener uses it.",
         delete_target_group,

@@ -38,7 +38,7 @@ pub(super) fn register(table: &mut Dispatcher) {
 }
 
 pub(super) fn register_debug(table: &mut Dispatcher) {
-    table.method(
+    table.admin_method(
         "debug-advance-clock",
         "Lets the daemon's time jump ahead, for tests of timeouts; only of a daemon started for tests.",
         debug_advance_clock,

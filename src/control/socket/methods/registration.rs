@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
 pub(super) fn register(table: &mut Dispatcher) {
-    table.method(
+    table.change(
         "register-targets",
         "Registers targets with a target group, or changes the zone or weight of registered ones.",
         register_targets,
     );
-    table.method(
+    table.change(
         "deregister-targets",
         "Deregisters targets: new flows go elsewhere, existing ones have the deregistration delay to end.",
         deregister_targets,

@@ -1,0 +1,109 @@
+//! What every method that changes the configuration takes besides its own parameters.
+//!
+//! Stripped by the dispatcher before a method's own parameters are read, so that no method has to name
+//! them and none can forget them.
+
+#![forbid(unsafe_code)]
+
+use super::rpc::RpcError;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The common parameters of changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub struct Common {
+    /// Make the change only if the configuration has this generation, else refuse it with
+    /// `GenerationConflict`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_generation: Option<u64>,
+}
+
+impl Common {
+    /// Their names.
+    pub const NAMES: [&str; 1] = ["IfGeneration"];
+
+    /// Takes them out of `params`, which are a method's own thereafter.
+    ///
+    /// # Errors
+    /// When one of them is of the wrong type.
+    pub(super) fn take(params: &mut Map<String, Value>) -> Result<Common, RpcError> {
+        read(Common::NAMES.iter().filter_map(|name| params.remove_entry(*name)).collect())
+    }
+
+    /// Whether the change may be made at `generation`. Asked right before it is, with no wait in between.
+    ///
+    /// # Errors
+    /// When it was to be made at another.
+    pub(super) fn check(self, generation: u64) -> Result<(), RpcError> {
+        match self.if_generation {
+            Some(expected) if expected != generation => {
+                let message = format!(
+                    "the configuration has generation {generation} and the change was for {expected}"
+                );
+                Err(RpcError::refused("GenerationConflict", message).at("IfGeneration").hint(format!(
+                    "look at what has changed, then repeat the request with IfGeneration {generation}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Parameters as their type, or where they are not of it.
+pub(super) fn read<P: DeserializeOwned>(params: Map<String, Value>) -> Result<P, RpcError> {
+    serde_path_to_error::deserialize(Value::Object(params)).map_err(|error| {
+        let path = error.path().to_string();
+        let fault = error.inner().to_string();
+        // A missing or unknown name is told by serde without its place below the top.
+        let path = if path == "." { "params".to_owned() } else { path };
+        RpcError::invalid_params(path, fault)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_common_parameters_are_taken_and_the_methods_own_are_left() {
+        let params = json!({"IfGeneration": 7, "TargetGroupArn": "fw"});
+        let Value::Object(mut params) = params else { unreachable!() };
+        assert_eq!(Common::take(&mut params).unwrap(), Common { if_generation: Some(7) });
+        assert_eq!(Value::Object(params), json!({"TargetGroupArn": "fw"}));
+        assert_eq!(Common::take(&mut Map::new()).unwrap(), Common::default());
+    }
+
+    #[test]
+    fn every_common_parameter_is_among_the_names_that_are_taken() {
+        let schema = Common::json_schema(&mut schemars::SchemaGenerator::default());
+        let names: Vec<&String> = schema.get("properties").unwrap().as_object().unwrap().keys().collect();
+        assert_eq!(names, Common::NAMES);
+    }
+
+    #[test]
+    fn a_generation_is_a_number_from_0() {
+        for bad in [json!("7"), json!(-1), json!(1.5), json!([])] {
+            let mut params = Map::from_iter([("IfGeneration".to_owned(), bad.clone())]);
+            let error = Common::take(&mut params).unwrap_err();
+            assert_eq!(error.data.path.as_deref(), Some("IfGeneration"), "{bad}");
+        }
+        // As serde has it for every optional value: null is none.
+        let mut params = Map::from_iter([("IfGeneration".to_owned(), Value::Null)]);
+        assert_eq!(Common::take(&mut params).unwrap(), Common::default());
+    }
+
+    #[test]
+    fn a_change_for_another_generation_is_refused_with_the_present_one_in_the_hint() {
+        let common = Common { if_generation: Some(7) };
+        assert!(common.check(7).is_ok() && Common::default().check(7).is_ok());
+        for present in [6, 8] {
+            let error = common.check(present).unwrap_err();
+            assert_eq!(error.data.kind, "GenerationConflict");
+            assert!(error.data.hint.unwrap().ends_with(&format!("IfGeneration {present}")));
+        }
+    }
+}
