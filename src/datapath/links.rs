@@ -41,7 +41,7 @@ struct Slot {
 
 /// A header without tags and its port in two words, so that two are compared at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Plain([u64; 2]);
+pub struct Plain([u64; 2]);
 
 impl Plain {
     /// No header: no port has such a number.
@@ -67,18 +67,22 @@ impl Plain {
     }
 
     #[inline(always)]
-    fn parts(self) -> (PortId, [u8; HEADER_LEN]) {
+    fn port(self) -> PortId {
+        let Plain([_, back]) = self;
+        PortId((back >> 48) as u16)
+    }
+
+    /// Puts the header into its place by two stores that overlap. Were it put together elsewhere first, the copy would
+    /// have to wait until both stores are done.
+    #[inline(always)]
+    pub fn write(self, header: &mut [u8; HEADER_LEN]) {
         let Plain([front, back]) = self;
-        let mut header = [0; HEADER_LEN];
-        let last = back << 16 | front >> 48;
         if let Some(place) = header.last_chunk_mut() {
-            *place = last.to_le_bytes();
+            *place = (back << 16 | front >> 48).to_le_bytes();
         }
         if let Some(place) = header.first_chunk_mut() {
             *place = front.to_le_bytes();
         }
-        let port = PortId((back >> 48) as u16);
-        (port, header)
     }
 }
 
@@ -142,8 +146,10 @@ impl LinkTable {
 
     /// As [`get`](LinkTable::get), if the header is one without tags.
     #[inline(always)]
-    pub fn plain(&self, id: LinkId) -> Option<(PortId, [u8; HEADER_LEN])> {
-        Some(self.plain[usize::from(id.0)]).filter(|kept| *kept != Plain::NONE).map(Plain::parts)
+    pub fn plain(&self, id: LinkId) -> Option<(PortId, Plain)> {
+        Some(self.plain[usize::from(id.0)])
+            .filter(|kept| *kept != Plain::NONE)
+            .map(|kept| (kept.port(), kept))
     }
 
     /// As [`intern`](LinkTable::intern), of a header without tags. What stations share a port is few, so one of

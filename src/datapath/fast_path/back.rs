@@ -131,7 +131,7 @@ impl<B: PacketBuf> Stage for ExpressBack<'_, B> {
             let Some((came_by, header)) = flows.links.plain(link) else { break };
             let Some(PortRole::Wire { peer, .. }) = ports.get(came_by.index()) else { break };
             let Some(front) = packet.replace_front(FRONT_LEN, total_len.into()) else { break };
-            *front = header;
+            header.write(front);
             (lane.leaves_by, lane.fate) =
                 (*peer, Fate::Delivered { target: target_id, bytes: total_len.into() });
             ready += 1;
