@@ -190,7 +190,7 @@ impl<B: PacketBuf> Pipeline<B> {
         if ready {
             return self.outbound.take_noted_one(forwarding.underlay.port, packet);
         }
-        let found = self.flows.table.confirm(lane.guess, &lane.key);
+        let found = self.flows.table.confirm(lane.probe, lane.guess, &lane.key);
         let packet = match found {
             None => match self.begin(forwarding, wire, packet, lane) {
                 Some(packet) => packet,
@@ -223,7 +223,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 self.handoff.give(self.owner(lane.probe.hash()), port, packet, &self.counters);
             }
             (Course::Careful, Some(arrival)) => {
-                let found = self.flows.table.confirm(lane.guess, &lane.key);
+                let found = self.flows.table.confirm(lane.probe, lane.guess, &lane.key);
                 let arrival = Arrival { hash: lane.probe.hash(), ..*arrival };
                 self.arrival(forwarding, packet, &arrival, found);
             }

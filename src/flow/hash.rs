@@ -85,11 +85,11 @@ impl HashSeed {
     #[inline(always)]
     #[must_use]
     pub fn flow(&self, key: &FlowKey) -> u64 {
-        let [low, _, high, _, rest] = *key.words();
+        let [addresses, .., rest] = *key.words();
         if key.version() == 4 {
             // Two words hold all that there is: one product.
             let [k0, k1, ..] = self.lanes;
-            return self.mix(product((low << 32 | high).wrapping_add(k0), rest.wrapping_add(k1)));
+            return self.mix(product(addresses.wrapping_add(k0), rest.wrapping_add(k1)));
         }
         self.mix(self.sum(*key.words()))
     }
@@ -99,17 +99,16 @@ impl HashSeed {
     #[inline]
     #[must_use]
     pub fn choice(&self, key: &FlowKey, tuple: Tuple) -> u64 {
-        let [low_a, high_a, low_b, high_b, _] = *key.words();
-        let (low, high) = {
-            use super::key::Direction::LowToHigh;
-            (key.source(LowToHigh).1, key.destination(LowToHigh).1)
-        };
+        use super::key::Direction::LowToHigh;
+        let ((low_address, low), (high_address, high)) = (key.source(LowToHigh), key.destination(LowToHigh));
         let protocol = u64::from(key.protocol()) + 1;
         let rest = match tuple {
             Tuple::Two => 0,
             Tuple::Three => protocol << 32,
             Tuple::Five => protocol << 32 | u64::from(high) << 16 | u64::from(low),
         };
+        let [low_a, high_a] = halves(low_address);
+        let [low_b, high_b] = halves(high_address);
         self.agreed([low_a, high_a, low_b, high_b, rest])
     }
 
@@ -142,8 +141,9 @@ impl HashSeed {
 
     #[inline(always)]
     fn mix(&self, sum: u128) -> u64 {
-        let [.., k6, k7] = self.lanes;
-        fold(product(low(sum) ^ k6, high(sum) ^ k7))
+        let ([.., k6, k7], [low, high]) = (self.lanes, halves(sum));
+        let [low, high] = halves(product(low ^ k6, high ^ k7));
+        low ^ high
     }
 }
 
@@ -159,20 +159,11 @@ fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
+/// The less significant half and the more significant one.
 #[inline]
-fn fold(x: u128) -> u64 {
-    low(x) ^ high(x)
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the half that is wanted")]
-fn low(x: u128) -> u64 {
-    x as u64
-}
-
-#[inline]
-fn high(x: u128) -> u64 {
-    (x >> 64) as u64
+#[expect(clippy::cast_possible_truncation, reason = "the halves that are wanted")]
+fn halves(x: u128) -> [u64; 2] {
+    [x as u64, (x >> 64) as u64]
 }
 
 /// SplitMix64's output step, a bijection.

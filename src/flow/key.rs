@@ -41,8 +41,9 @@ impl Direction {
 
 /// A flow's name, 40 bytes without padding. Equal for both directions of a flow.
 ///
-/// Words 0–1 are the lower end's address, 2–3 the higher's (least significant half first), word 4 is,
-/// from its lowest bits up, low port 16, high port 16, endpoint 16, protocol 8, IP version 8.
+/// Word 4 is, from its lowest bits up, low port 16, high port 16, endpoint 16, protocol 8, IP version 8. Of IPv4
+/// word 0 has both addresses, the lower end's in its upper half, and words 1–3 are 0; of IPv6 words 0–1 are the
+/// lower end's address, 2–3 the higher's (least significant half first).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct FlowKey {
@@ -83,7 +84,10 @@ impl FlowKey {
             | u64::from(endpoint.0) << ENDPOINT_SHIFT
             | u64::from(protocol) << PROTOCOL_SHIFT
             | u64::from(version) << VERSION_SHIFT;
-        let words = [low_half(low.0), high_half(low.0), low_half(high.0), high_half(high.0), rest];
+        let words = match version {
+            4 => [low_half(low.0) << 32 | low_half(high.0), 0, 0, 0, rest],
+            _ => [low_half(low.0), high_half(low.0), low_half(high.0), high_half(high.0), rest],
+        };
         (FlowKey { words }, direction)
     }
 
@@ -91,18 +95,10 @@ impl FlowKey {
     #[inline(always)]
     #[must_use]
     pub fn of_v4(endpoint: EndpointId, protocol: u8, src: u32, dst: u32, ports: u32) -> (FlowKey, Direction) {
-        let forward = if src == dst { ports >> 16 <= ports & 0xffff } else { src < dst };
-        let (low, high) = (src.min(dst), src.max(dst));
-        let (ports, direction) = if forward {
-            (ports.rotate_left(16), Direction::LowToHigh)
-        } else {
-            (ports, Direction::HighToLow)
-        };
-        let rest = u64::from(ports)
-            | u64::from(endpoint.0) << ENDPOINT_SHIFT
-            | u64::from(protocol) << PROTOCOL_SHIFT
-            | 4 << VERSION_SHIFT;
-        (FlowKey { words: [low.into(), 0, high.into(), 0, rest] }, direction)
+        V4Flows::of(endpoint, protocol).between(src, dst, ports).unwrap_or_else(|| {
+            let [src_port, dst_port] = [ports >> 16, ports].map(|port| field16(port.into(), 0));
+            FlowKey::new(endpoint, 4, protocol, src.into(), dst.into(), src_port, dst_port)
+        })
     }
 
     /// The key as the five words described at the type.
@@ -164,11 +160,19 @@ impl FlowKey {
     }
 
     fn low(&self) -> (u128, u16) {
-        (join(self.words[0], self.words[1]), field16(self.words[4], 0))
+        let address = match self.version() {
+            4 => u128::from(self.words[0] >> 32),
+            _ => join(self.words[0], self.words[1]),
+        };
+        (address, field16(self.words[4], 0))
     }
 
     fn high(&self) -> (u128, u16) {
-        (join(self.words[2], self.words[3]), field16(self.words[4], HIGH_PORT_SHIFT))
+        let address = match self.version() {
+            4 => u128::from(self.words[0] & 0xffff_ffff),
+            _ => join(self.words[2], self.words[3]),
+        };
+        (address, field16(self.words[4], HIGH_PORT_SHIFT))
     }
 
     fn ip(&self, address: u128) -> IpAddr {
@@ -176,6 +180,37 @@ impl FlowKey {
             (4, Ok(address)) => IpAddr::V4(Ipv4Addr::from_bits(address)),
             _ => IpAddr::V6(Ipv6Addr::from_bits(address)),
         }
+    }
+}
+
+/// What the IPv4 flows of an endpoint and a protocol have in common: word 4 of their keys without the ports.
+#[derive(Clone, Copy, Debug)]
+pub struct V4Flows(u64);
+
+impl V4Flows {
+    /// The flows of this endpoint and protocol.
+    #[inline]
+    #[must_use]
+    pub fn of(endpoint: EndpointId, protocol: u8) -> V4Flows {
+        let (endpoint, protocol) = (u64::from(endpoint.0), u64::from(protocol));
+        V4Flows(endpoint << ENDPOINT_SHIFT | protocol << PROTOCOL_SHIFT | 4 << VERSION_SHIFT)
+    }
+
+    /// As [`FlowKey::of_v4`]; `None` if both ends have one address, which no two hosts' packets have.
+    #[inline(always)]
+    #[must_use]
+    pub fn between(self, src: u32, dst: u32, ports: u32) -> Option<(FlowKey, Direction)> {
+        let there = u64::from(src) << 32 | u64::from(dst);
+        let back = there.rotate_left(32);
+        if there == back {
+            return None;
+        }
+        let (addresses, ports, direction) = if there < back {
+            (there, ports.rotate_left(16), Direction::LowToHigh)
+        } else {
+            (back, ports, Direction::HighToLow)
+        };
+        Some((FlowKey { words: [addresses, 0, 0, 0, u64::from(ports) | self.0] }, direction))
     }
 }
 

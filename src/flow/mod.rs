@@ -21,7 +21,7 @@ mod timers;
 pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie, OwnCookies};
 pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};
-pub use key::{Direction, FlowKey};
+pub use key::{Direction, FlowKey, V4Flows};
 pub use pages::{PageKind, Pages};
 pub use table::{
     EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, StaleCookie, Table, TableConfig, TableError,

@@ -108,10 +108,11 @@ const fn fold(sum: u64) -> u16 {
 
 /// The checksum of a word and of what has this sum.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the carry was added")]
-pub const fn of_two(sum: u16, word: u64) -> u16 {
-    let both = sum as u64 + word;
-    !(both + (both >> 16)) as u16
+#[expect(clippy::cast_possible_truncation, reason = "the half that is wanted")]
+pub const fn of_two(sum: u16, word: u16) -> u16 {
+    let both = sum as u32 + word as u32;
+    // Both halves change places: their sum with the carry from the lower one is in the upper one.
+    !(both.wrapping_add(both.rotate_left(16)) >> 16) as u16
 }
 
 /// Whether the checksum of an IPv4 header without options is right.

@@ -7,7 +7,7 @@
 
 use super::ip::protocol;
 use super::ipv4::{FRAGMENT_OFFSET, MORE_FRAGMENTS};
-use super::load::{field16, field32, field64, field128};
+use super::load::{field16, field32, field128};
 use super::tcp::TcpFlags;
 use super::{ipv4, ipv6, tcp, udp};
 
@@ -39,18 +39,24 @@ impl Plain<u32> {
     /// plain one, or is of no kind at all.
     #[inline(always)]
     pub fn read(ip: &[u8]) -> Option<Plain<u32>> {
+        Plain::<u32>::read_tcp(ip).or_else(|| Plain::<u32>::read_as(protocol::UDP, ip))
+    }
+
+    /// The same of TCP alone.
+    #[inline(always)]
+    pub fn read_tcp(ip: &[u8]) -> Option<Plain<u32>> {
+        Plain::<u32>::read_as(protocol::TCP, ip)
+    }
+
+    #[inline(always)]
+    fn read_as(protocol: u8, ip: &[u8]) -> Option<Plain<u32>> {
         let header = ip.first_chunk::<V4_LEN>()?;
-        let front = field64::<0, _>(header);
-        // Version, header length and place in the datagram in one comparison.
-        const FIXED: u64 = 0xff << 56 | (MORE_FRAGMENTS | FRAGMENT_OFFSET) as u64;
-        #[expect(clippy::cast_possible_truncation, reason = "the length's own 16 bits")]
-        let total_len = (front >> 32) as u16;
-        if front & FIXED != 0x45 << 56 || usize::from(total_len) > ip.len() {
+        // Place in the datagram, time to live, protocol: the first and the last in one comparison.
+        const FIXED: u32 = ((MORE_FRAGMENTS | FRAGMENT_OFFSET) as u32) << 16 | 0xff;
+        if header[0] != 0x45 || field32::<6, _>(header) & FIXED != u32::from(protocol) {
             return None;
         }
-        let protocol = header[9];
-        #[expect(clippy::cast_possible_truncation, reason = "20")]
-        let transport_len = total_len.checked_sub(ipv4::HEADER_LEN as u16)?;
+        let total_len = field16::<2, _>(header);
         let transport = header.last_chunk::<{ tcp::HEADER_LEN }>()?;
         Some(Plain {
             src: field32::<12, _>(header),
@@ -58,7 +64,7 @@ impl Plain<u32> {
             ports: field32::<0, _>(transport),
             total_len,
             protocol,
-            tcp_flags: flags(transport, protocol, transport_len)?,
+            tcp_flags: flags(transport, protocol, total_len, (ipv4::HEADER_LEN, ip.len()))?,
         })
     }
 }
@@ -68,37 +74,45 @@ impl Plain<u128> {
     #[inline(always)]
     pub fn read(ip: &[u8]) -> Option<Plain<u128>> {
         let header = ip.first_chunk::<V6_LEN>()?;
-        let transport_len = field16::<4, _>(header);
         #[expect(clippy::cast_possible_truncation, reason = "40")]
-        let total_len = transport_len.checked_add(ipv6::HEADER_LEN as u16)?;
-        if header[0] >> 4 != 6 || usize::from(total_len) > ip.len() {
-            return None;
-        }
+        let total_len = field16::<4, _>(header).checked_add(ipv6::HEADER_LEN as u16)?;
         let protocol = header[6];
         let transport = header.last_chunk::<{ tcp::HEADER_LEN }>()?;
+        if header[0] >> 4 != 6 {
+            return None;
+        }
         Some(Plain {
             src: field128::<8, _>(header),
             dst: field128::<24, _>(header),
             ports: field32::<0, _>(transport),
             total_len,
             protocol,
-            tcp_flags: flags(transport, protocol, transport_len)?,
+            tcp_flags: flags(transport, protocol, total_len, (ipv6::HEADER_LEN, ip.len()))?,
         })
     }
 }
 
-/// The control bits of a transport header that is in order and `len` bytes with what it carries.
+/// The control bits of a transport header that is in order, `before` bytes into a packet of `total_len` by its own
+/// account of which no more than `there` are there: enough for a TCP header without options.
 #[inline(always)]
-fn flags(transport: &[u8; tcp::HEADER_LEN], protocol: u8, len: u16) -> Option<TcpFlags> {
-    match protocol {
-        protocol::TCP => {
-            let header_len = u16::from(transport[12] >> 4) * 4;
-            let in_order = usize::from(header_len) >= tcp::HEADER_LEN && header_len <= len;
-            in_order.then(|| TcpFlags::from_bits_retain(transport[13]))
-        }
-        protocol::UDP => (usize::from(len) >= udp::HEADER_LEN).then(TcpFlags::empty),
-        _ => None,
-    }
+fn flags(
+    transport: &[u8; tcp::HEADER_LEN],
+    protocol: u8,
+    total_len: u16,
+    (before, there): (usize, usize),
+) -> Option<TcpFlags> {
+    let (least, flags) = match protocol {
+        protocol::TCP => (before + tcp::HEADER_LEN, TcpFlags::from_bits_retain(transport[13])),
+        protocol::UDP => (before + udp::HEADER_LEN, TcpFlags::empty()),
+        _ => return None,
+    };
+    // What is too little is far too much after a subtraction, so that one comparison sees to both ends.
+    let after = usize::from(total_len).wrapping_sub(least);
+    let options_len = match protocol {
+        protocol::TCP => usize::from(transport[12] >> 2 & 0x3c).wrapping_sub(tcp::HEADER_LEN),
+        _ => 0,
+    };
+    (after <= there - least && options_len <= after).then_some(flags)
 }
 
 #[cfg(test)]

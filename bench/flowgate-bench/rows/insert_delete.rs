@@ -77,8 +77,8 @@ fn exchange(table: &mut Table, pairs: &[(FlowKey, FlowKey)]) -> usize {
         *guess = table.guess(old);
     }
     let mut done = 0;
-    for ((guess, (_, new_probe)), (old, new)) in guesses.into_iter().zip(probes).zip(pairs) {
-        let Some(id) = table.confirm(guess, old) else { continue };
+    for ((guess, (old_probe, new_probe)), (old, new)) in guesses.into_iter().zip(probes).zip(pairs) {
+        let Some(id) = table.confirm(old_probe, guess, old) else { continue };
         table.remove(id);
         done += usize::from(insert(table, new_probe.hash(), new));
     }

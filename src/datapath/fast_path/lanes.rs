@@ -5,18 +5,22 @@ use super::super::decide::Facts;
 use super::super::forwarding::{Forwarding, Gateway, PortRole, Underlay};
 use super::super::sizes::room;
 use super::{Course, key_of_v6};
-use crate::flow::{Direction, FlowKey, FlowState, Guess, Probe, Table};
+use crate::flow::{Direction, FlowKey, FlowState, Guess, Probe, Table, V4Flows};
 use crate::id::{EndpointId, GatewayId, PortId};
 use crate::io::isa::{Isa, Stage};
 use crate::io::{BURST, PacketBuf};
 use crate::wire::ethernet::{self, ethertype};
 use crate::wire::geneve::Head;
+use crate::wire::ipv4;
 use crate::wire::packet::{Fragment, IpVersion, Kind, Packet, protocol};
 use crate::wire::plain::Plain;
-use crate::wire::tcp::TcpFlags;
+use crate::wire::tcp::{self, TcpFlags};
 
 /// What is known of one packet of a burst, from stage to stage.
+///
+/// A cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub struct Lane {
     /// Its flow.
     pub key: FlowKey,
@@ -24,18 +28,19 @@ pub struct Lane {
     pub probe: Probe,
     /// And after the second.
     pub guess: Guess,
-    /// Which way it goes through the stages.
-    pub course: Course,
     /// Bytes of its IP packet.
     pub(super) total_len: u32,
-    /// Its way, in the terms of `key`.
-    pub(super) direction: Direction,
+    /// Which way it goes through the stages.
+    pub course: Course,
+    /// The state that its flow is in while nothing happens but packets; [`FlowState::Free`], and so none, where this
+    /// one is not to be sent as it is.
+    pub(super) steady: FlowState,
     /// Its control bits; empty for UDP.
     pub(super) tcp_flags: TcpFlags,
-    /// The state that its flow is in while nothing happens but packets.
-    pub(super) steady: FlowState,
     /// It was read with care. Of a packet that is plain and this worker's it means nothing.
     pub(super) careful: bool,
+    /// Its way, in the terms of `key`.
+    pub(super) direction: Direction,
 }
 
 /// The lanes of a burst.
@@ -47,17 +52,18 @@ impl Lane {
         key: FlowKey::NONE,
         probe: Probe::NONE,
         guess: Guess::NONE,
-        course: Course::Unread,
         total_len: 0,
-        direction: Direction::LowToHigh,
+        course: Course::Unread,
+        steady: FlowState::Free,
         tcp_flags: TcpFlags::empty(),
-        steady: FlowState::Other,
+        direction: Direction::LowToHigh,
         careful: false,
     };
 
     /// Nothing was read yet.
     pub fn forget(&mut self) {
         (self.course, self.careful, self.probe) = (Course::Unread, false, Probe::NONE);
+        self.steady = FlowState::Free;
     }
 
     /// Whether it was read plainly, and is this worker's.
@@ -101,6 +107,7 @@ impl Lane {
     /// Another worker is to have it.
     pub fn hand_off(&mut self) {
         (self.careful, self.course) = (self.course == Course::Careful, Course::Others);
+        self.steady = FlowState::Free;
     }
 
     /// Notes the flow of a packet that was read with care, and begins to look it up.
@@ -111,10 +118,11 @@ impl Lane {
     }
 
     #[inline(always)]
-    fn note<Address>(&mut self, plain: &Plain<Address>) {
-        self.course = Course::Plain;
+    fn note<Address>(&mut self, plain: &Plain<Address>, longest: u32) {
         (self.total_len, self.tcp_flags) = (plain.total_len.into(), plain.tcp_flags);
+        self.course = Course::Plain;
         self.steady = match plain.protocol {
+            _ if self.total_len > longest => FlowState::Free,
             protocol::TCP => FlowState::Established,
             _ => FlowState::Other,
         };
@@ -148,16 +156,24 @@ impl Stage for GuessEntries<'_> {
     }
 }
 
+/// Bytes of the shortest frame with a TCP packet over IPv4.
+const SHORTEST: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + tcp::HEADER_LEN;
+
+/// More than any state's number.
+const STEADY: usize = 8;
+
 /// What all packets of a burst from one port of a wire have in common.
 #[derive(Clone, Copy)]
 pub struct Wire<'a> {
     pub(super) port: PortId,
     pub(super) endpoint_id: EndpointId,
+    /// Its flows of TCP over IPv4.
+    tcp_v4: V4Flows,
     pub(super) gateway_id: GatewayId,
     pub(super) gateway: &'a Gateway,
     pub(super) underlay: &'a Underlay,
-    /// When a flow of UDP has been silent for too long, and one of TCP.
-    pub(super) idle_ms: [u32; 2],
+    /// When a flow has been silent for too long, by the state that it is in while packets go on.
+    pub(super) idle_ms: [u32; STEADY],
     /// GENEVE's part of the outer headers for IPv4 and for IPv6.
     pub(super) heads: [Head; 2],
     /// The longest packet that fits the target side; 0, and so none, where every packet needs more than
@@ -175,13 +191,17 @@ impl<'a> Wire<'a> {
         let more = underlay.udp_checksum || gateway.policy.proactive;
         let named = forwarding.endpoint(*endpoint)?;
         let head = |protocol| Head::new(protocol, named.id, named.attachment_id);
+        let mut idle_ms = [0; STEADY];
+        idle_ms[FlowState::Established as usize] = gateway.timers.tcp_idle_ms;
+        idle_ms[FlowState::Other as usize] = gateway.timers.other_idle_ms;
         Some(Wire {
             port,
             endpoint_id: *endpoint,
+            tcp_v4: V4Flows::of(*endpoint, protocol::TCP),
             gateway_id,
             gateway,
             underlay,
-            idle_ms: [gateway.timers.other_idle_ms, gateway.timers.tcp_idle_ms],
+            idle_ms,
             heads: [head(ethertype::IPV4), head(ethertype::IPV6)],
             longest: if more { 0 } else { room(underlay.mtu).into() },
         })
@@ -195,39 +215,49 @@ impl<'a> Wire<'a> {
     }
 
     /// Reads a frame plainly into `lane` and begins to look its flow up. False: it is not plain, and what is in
-    /// `lane` means nothing.
+    /// `lane` means nothing. In line is what nearly every packet is.
     #[inline(always)]
     fn read<B: PacketBuf>(&self, table: &Table, packet: &B, lane: &mut Lane) -> bool {
+        let frame = packet.bytes();
+        if packet.is_contiguous()
+            && frame.len() >= SHORTEST
+            && let Some((link, ip)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>()
+            && [link[12], link[13]] == ethertype::IPV4.to_be_bytes()
+            && let Some(plain) = Plain::<u32>::read_tcp(ip)
+            && u32::from(plain.total_len) <= self.longest
+            && let Some(named) = self.tcp_v4.between(plain.src, plain.dst, plain.ports)
+        {
+            (lane.key, lane.direction) = named;
+            (lane.course, lane.steady) = (Course::Plain, FlowState::Established);
+            (lane.total_len, lane.tcp_flags) = (plain.total_len.into(), plain.tcp_flags);
+            lane.start(table);
+            return true;
+        }
+        self.read_other(table, packet, lane)
+    }
+
+    #[inline(never)]
+    fn read_other<B: PacketBuf>(&self, table: &Table, packet: &B, lane: &mut Lane) -> bool {
         if !packet.is_contiguous() {
             return false;
         }
         let Some((link, ip)) = packet.bytes().split_first_chunk::<{ ethernet::HEADER_LEN }>() else {
             return false;
         };
-        const IPV4: [u8; 2] = ethertype::IPV4.to_be_bytes();
-        const IPV6: [u8; 2] = ethertype::IPV6.to_be_bytes();
-        match [link[12], link[13]] {
-            IPV4 => self.read_v4(table, ip, lane),
-            IPV6 if self.gateway.dualstack => self.read_v6(table, ip, lane),
-            _ => false,
+        match u16::from_be_bytes([link[12], link[13]]) {
+            ethertype::IPV4 => {
+                let Some(plain) = Plain::<u32>::read(ip) else { return false };
+                let Plain { src, dst, ports, protocol, .. } = plain;
+                (lane.key, lane.direction) = FlowKey::of_v4(self.endpoint_id, protocol, src, dst, ports);
+                lane.note(&plain, self.longest);
+            }
+            ethertype::IPV6 if self.gateway.dualstack => {
+                let Some(plain) = Plain::<u128>::read(ip) else { return false };
+                (lane.key, lane.direction) = key_of_v6(self.endpoint_id, &plain);
+                lane.note(&plain, self.longest);
+            }
+            _ => return false,
         }
-    }
-
-    #[inline(always)]
-    fn read_v4(&self, table: &Table, ip: &[u8], lane: &mut Lane) -> bool {
-        let Some(plain) = Plain::<u32>::read(ip) else { return false };
-        let Plain { src, dst, ports, protocol, .. } = plain;
-        (lane.key, lane.direction) = FlowKey::of_v4(self.endpoint_id, protocol, src, dst, ports);
-        lane.note(&plain);
-        lane.start(table);
-        true
-    }
-
-    #[inline(never)]
-    fn read_v6(&self, table: &Table, ip: &[u8], lane: &mut Lane) -> bool {
-        let Some(plain) = Plain::<u128>::read(ip) else { return false };
-        (lane.key, lane.direction) = key_of_v6(self.endpoint_id, &plain);
-        lane.note(&plain);
         lane.start(table);
         true
     }

@@ -8,7 +8,6 @@ use super::super::outbound::Fate;
 use super::super::pipeline::Pipeline;
 use super::{LINK_LEN, Lane, MARKS, TURNS, Wire};
 use crate::balance::Choice;
-use crate::flow::FlowState;
 use crate::io::PacketBuf;
 use crate::io::isa::Stage;
 
@@ -98,12 +97,10 @@ impl<B: PacketBuf> Stage for Express<'_, B> {
             let Some((id, entry)) = flows.table.guessed_mut(lane.guess, &lane.key) else { break };
             // A packet stamped after now is in doubt.
             let silent_for = now.0.wrapping_sub(entry.last_seen.0);
-            if !lane.is_plain()
-                || !entry.is_in(lane.steady)
+            if !entry.is_in(lane.steady)
                 || entry.flags.intersects(MARKS)
                 || lane.tcp_flags.intersects(TURNS)
-                || silent_for >= wire.idle_ms[usize::from(lane.steady == FlowState::Established)]
-                || lane.total_len > wire.longest
+                || silent_for >= wire.idle_ms[lane.steady as usize]
                 || !conditions.is_in(entry.target)
             {
                 break;

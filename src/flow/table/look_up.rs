@@ -13,16 +13,29 @@ pub struct Probe {
     hash: u64,
 }
 
-/// A look-up whose bucket has been read: which entry is probably the flow's. Sixteen bytes.
+/// Which entry is probably the flow's, by what its bucket says.
 #[derive(Clone, Copy, Debug)]
 pub struct Guess {
-    hash: u64,
     number: u32,
 }
 
 impl Guess {
     /// No entry: what nothing has been looked up by.
-    pub const NONE: Guess = Guess { hash: 0, number: NO_ENTRY };
+    pub const NONE: Guess = Guess { number: NO_ENTRY };
+
+    /// This entry, whatever the bucket said.
+    #[inline]
+    #[must_use]
+    pub fn of(id: EntryId) -> Guess {
+        Guess { number: id.0 }
+    }
+
+    /// Whether it is this entry.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, id: EntryId) -> bool {
+        self.number == id.0
+    }
 
     /// Whether the bucket names an entry that may be the flow's. If not, the flow is most probably new.
     #[inline]
@@ -87,25 +100,23 @@ impl Table {
     pub fn guess(&self, Probe { hash }: Probe) -> Guess {
         let number = self.index.guess(hash);
         self.entries.prefetch(number);
-        Guess { hash, number }
+        Guess { number }
     }
 
     /// Third stage: the flow's entry as it is now, whatever was inserted or removed since the stages
     /// before.
     #[inline(always)]
     #[must_use]
-    pub fn confirm(&self, Guess { hash, number }: Guess, key: &FlowKey) -> Option<EntryId> {
-        if self.entries.at(number).key() == key { Some(EntryId(number)) } else { self.elsewhere(hash, key) }
+    pub fn confirm(&self, probe: Probe, guess: Guess, key: &FlowKey) -> Option<EntryId> {
+        let Guess { number } = guess;
+        let is_it = self.entries.at(number).key() == key;
+        if is_it { Some(EntryId(number)) } else { self.elsewhere(probe.hash, key) }
     }
 
     /// As [`confirm`](Table::confirm), with the entry to be changed as by [`entry_mut`](Table::entry_mut);
     /// but a flow that the guess was wrong about is not looked for.
     #[inline(always)]
-    pub fn guessed_mut(
-        &mut self,
-        Guess { number, .. }: Guess,
-        key: &FlowKey,
-    ) -> Option<(EntryId, &mut Entry)> {
+    pub fn guessed_mut(&mut self, Guess { number }: Guess, key: &FlowKey) -> Option<(EntryId, &mut Entry)> {
         let entry = self.entries.at_mut(number);
         if entry.key() == key { Some((EntryId(number), entry)) } else { None }
     }
@@ -128,7 +139,8 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn find(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
-        self.confirm(self.guess(Probe { hash }), key)
+        let probe = Probe { hash };
+        self.confirm(probe, self.guess(probe), key)
     }
 
     /// [`find`](Table::find) for many keys, with their waits for memory overlapped. Looks up as many as the
@@ -166,7 +178,7 @@ impl Table {
             *number = self.guess(Probe { hash: *hash }).number;
         }
         for (((found, key), hash), number) in found.iter_mut().zip(keys).zip(hashes).zip(numbers) {
-            *found = self.confirm(Guess { hash: *hash, number }, key);
+            *found = self.confirm(Probe { hash: *hash }, Guess { number }, key);
         }
     }
 

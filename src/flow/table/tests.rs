@@ -303,17 +303,18 @@ fn a_look_up_under_way_knows_what_has_come_and_gone_meanwhile() {
     let mut table = table(8);
     let (gone, comes) = (key(1), key(2));
     let id = insert(&mut table, 1, FlowState::Other).unwrap().id;
-    let guesses = [gone, comes].map(|key| table.guess(table.start(table.hash(&key))));
+    let probes = [gone, comes].map(|key| table.start(table.hash(&key)));
+    let guesses = probes.map(|probe| table.guess(probe));
     assert_eq!(guesses.map(|guess| guess.is_some()), [true, false]);
     table.remove(id);
     let new = insert(&mut table, 2, FlowState::Other).unwrap().id;
-    assert_eq!(table.confirm(guesses[0], &gone), None, "its entry is free");
-    assert_eq!(table.confirm(guesses[1], &comes), Some(new));
+    assert_eq!(table.confirm(probes[0], guesses[0], &gone), None, "its entry is free");
+    assert_eq!(table.confirm(probes[1], guesses[1], &comes), Some(new));
     for n in 10..17 {
         insert(&mut table, n, FlowState::Other).unwrap();
     }
     assert_eq!(table.len(), 8, "its entry is another flow's");
-    assert_eq!(table.confirm(guesses[0], &gone), None);
+    assert_eq!(table.confirm(probes[0], guesses[0], &gone), None);
 }
 
 proptest! {
@@ -348,13 +349,14 @@ proptest! {
         table.find_burst(&hashes, &keys, &mut burst);
         for (n, found) in numbers.into_iter().zip(burst) {
             let hash = hash_of(&table, n);
-            let guess = table.guess(table.start(hash));
+            let probe = table.start(hash);
+            let guess = table.guess(probe);
             let wanted = expected.get(&n).copied();
-            prop_assert_eq!(table.confirm(guess, &key(n)), wanted);
+            prop_assert_eq!(table.confirm(probe, guess, &key(n)), wanted);
             prop_assert_eq!(table.find(hash, &key(n)), wanted);
             prop_assert_eq!(found, wanted);
         }
-        prop_assert_eq!(table.confirm(Guess::NONE, &key(capacity + absent)), None);
+        prop_assert_eq!(table.confirm(Probe::NONE, Guess::NONE, &key(capacity + absent)), None);
     }
 }
 

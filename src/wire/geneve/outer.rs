@@ -48,10 +48,8 @@ pub struct OuterFields {
 /// The outer headers of one target's packets, up to GENEVE.
 #[derive(Clone, Debug)]
 pub struct OuterTemplate {
-    /// Ethernet, and two bytes more so that it is one wide copy.
-    link: [u8; 16],
-    /// Source and destination of the IPv4 header.
-    addresses: [u8; 8],
+    /// Ethernet, IPv4 and UDP. Lengths, IPv4 checksum and source port are 0.
+    front: [u8; GENEVE],
     /// Sum of the IPv4 header without its total length, folded, so that its checksum needs one addition.
     header_sum: u16,
     answer_hash: u32,
@@ -66,14 +64,18 @@ const IPV4_MIDDLE: u32 = (TTL as u32) << 24 | (protocol::UDP as u32) << 16;
 impl OuterTemplate {
     /// The headers from our address on the target's side to the target, by way of `dst_mac`.
     pub fn new(src_mac: MacAddr, dst_mac: MacAddr, src_ip: Ipv4Addr, dst_ip: Ipv4Addr) -> OuterTemplate {
-        let mut link = [0; 16];
-        let parts = dst_mac.0.into_iter().chain(src_mac.0).chain(ethertype::IPV4.to_be_bytes());
-        link.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
         let (from, to) = (src_ip.to_bits(), dst_ip.to_bits());
-        let addresses = u64::from(from) << 32 | u64::from(to);
-        let header_sum = Sum::ZERO.bytes(&IPV4_FRONT.to_be_bytes()).u32(IPV4_MIDDLE).u32(from).u32(to).fold();
-        let answer_hash = toeplitz::hash_ipv4_udp(to, from, 0, UDP_PORT);
-        OuterTemplate { link, addresses: addresses.to_be_bytes(), header_sum, answer_hash }
+        let mut front = [0; GENEVE];
+        put(&mut front, 0, dst_mac.0);
+        put(&mut front, 6, src_mac.0);
+        put(&mut front, ethernet::ADDRESSES_LEN, ethertype::IPV4.to_be_bytes());
+        put(&mut front, IP, IPV4_FRONT.to_be_bytes());
+        put(&mut front, IP + 8, IPV4_MIDDLE.to_be_bytes());
+        put(&mut front, IP + 12, from.to_be_bytes());
+        put(&mut front, IP + 16, to.to_be_bytes());
+        put(&mut front, UDP + 2, UDP_PORT.to_be_bytes());
+        let header_sum = Sum::ZERO.bytes(&front[IP..UDP]).fold();
+        OuterTemplate { front, header_sum, answer_hash: toeplitz::hash_ipv4_udp(to, from, 0, UDP_PORT) }
     }
 
     /// What a network card hashes of the target's answers besides their UDP source port, under the symmetric
@@ -99,16 +101,17 @@ impl OuterTemplate {
         out: &mut [u8; OUTER_LEN],
         (inner_len, source_port, cookie): (u32, u16, u32),
     ) {
-        const ADDED: (u64, u64) = (OVERHEAD as u64, (OVERHEAD - ipv4::HEADER_LEN) as u64);
-        const PORT: u64 = (UDP_PORT as u64) << 32 | ADDED.1 << 16;
-        let inner_len = u64::from(inner_len);
-        let checksum = checksum::of_two(self.header_sum, inner_len + ADDED.0);
-        // Front to back, each store over what the one before wrote too much.
-        put(out, 0, self.link);
-        put(out, IP, (IPV4_FRONT + (ADDED.0 << 32) + (inner_len << 32)).to_be_bytes());
-        put(out, IP + 8, (IPV4_MIDDLE | u32::from(checksum)).to_be_bytes());
-        put(out, IP + 12, self.addresses);
-        put(out, UDP, ((u64::from(source_port) << 48) + PORT + (inner_len << 16)).to_be_bytes());
+        // With what goes before it, the packet is no longer than an IPv4 packet can be, as the caller has seen.
+        #[expect(clippy::cast_possible_truncation, reason = "68 and 48; 16 bits of a length")]
+        let [ip_len, udp_len] =
+            [OVERHEAD, OVERHEAD - ipv4::HEADER_LEN].map(|added| (inner_len + added as u32) as u16);
+        let checksum = checksum::of_two(self.header_sum, ip_len);
+        // Wide copies, then what differs from packet to packet over them.
+        put(out, 0, self.front);
+        put(out, IP + 2, ip_len.to_be_bytes());
+        put(out, IP + 10, checksum.to_be_bytes());
+        put(out, UDP, source_port.to_be_bytes());
+        put(out, UDP + 4, udp_len.to_be_bytes());
         put(out, GENEVE, *head);
         put(out, OUTER_LEN - 4, cookie.to_be_bytes());
     }
@@ -116,7 +119,7 @@ impl OuterTemplate {
 
 /// Stores a field; every call has constant bounds, which are checked when compiled.
 #[inline(always)]
-fn put<const N: usize>(out: &mut [u8; OUTER_LEN], at: usize, field: [u8; N]) {
+fn put<const N: usize>(out: &mut [u8], at: usize, field: [u8; N]) {
     if let Some(to) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *to = field;
     }
