@@ -5,7 +5,7 @@
 //! forwarding state's memory cold, are set against the rounds before. Every forwarding state is made long
 //! before it is sent, and a million flows pass through the caches in between, so that none of it is warm.
 //!
-//! A round is 32 packets in and out. Times are medians over the repetitions, as a shared machine takes the
+//! A round is a burst of packets in and out. Times are medians over the repetitions, as a shared machine takes the
 //! core away now and then; `after` is the worst of the medians of the 30 rounds that follow.
 
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub const SYN: u8 = 0x02;
 pub const ACK: u8 = 0x10;
 
 /// Packets put in together; their buffers fit into L2, where a NIC's lie in L3.
-const BATCH: usize = 32 * BURST;
+const BATCH: usize = 16 * BURST;
 
 /// Bytes of the inner packet: IPv4 and TCP headers and 6 bytes, which fill Ethernet's shortest frame.
 const INNER_LEN: u16 = 46;

@@ -9,11 +9,19 @@ use crate::flow::FlowState;
 use crate::id::Millis;
 use crate::io::BURST;
 
-/// Classes of bursts by size: 1, 2–3, 4–7, 8–15, 16–31, and full.
+/// Classes of bursts by size: 1, 2–3, 4–7, and so on, and full.
 pub const BURST_CLASSES: usize = BURST.ilog2() as usize + 1;
 
 /// The least packets in a burst of each class.
-pub const BURST_CLASS_FROM: [u32; BURST_CLASSES] = [1, 2, 4, 8, 16, 32];
+pub const BURST_CLASS_FROM: [u32; BURST_CLASSES] = {
+    let mut from = [1; BURST_CLASSES];
+    let mut class = 1;
+    while class < BURST_CLASSES {
+        from[class] = from[class - 1] * 2;
+        class += 1;
+    }
+    from
+};
 
 /// Bursts that ports gave, by how many packets were in them. An empty one is none.
 #[derive(Debug, Default)]

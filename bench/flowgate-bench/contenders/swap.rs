@@ -47,14 +47,16 @@ pub struct InRteHash {
 
 impl Flows for InRteHash {
     fn see(&mut self, tuples: &[Tuple]) {
-        let mut values = [0; super::rte_hash::BURST];
-        let hits = self.table.look_up(tuples, &mut values);
-        std::hint::black_box(&values);
-        for (place, tuple) in tuples.iter().enumerate() {
-            if hits >> place & 1 == 0 {
-                match self.table.add(tuple, 1) {
-                    Ok(()) => self.added += 1,
-                    Err(_) => self.refused += 1,
+        for tuples in tuples.chunks(super::rte_hash::BURST) {
+            let mut values = [0; super::rte_hash::BURST];
+            let hits = self.table.look_up(tuples, &mut values);
+            std::hint::black_box(&values);
+            for (place, tuple) in tuples.iter().enumerate() {
+                if hits >> place & 1 == 0 {
+                    match self.table.add(tuple, 1) {
+                        Ok(()) => self.added += 1,
+                        Err(_) => self.refused += 1,
+                    }
                 }
             }
         }
