@@ -1,4 +1,4 @@
-//! What is kept of a flow: one cache line. Made and linked by the table; read and written by
+//! What is kept of a flow: one cache line. Made and queued by the table; read and written by
 //! `datapath` through the accessors here, which cannot break what the table relies on.
 #![forbid(unsafe_code)]
 
@@ -113,8 +113,8 @@ impl FlowFlags {
 /// A flow, 64 bytes.
 ///
 /// What may be changed freely is public; key, state and cookie generation change only through the
-/// table. Eight bytes have two uses: the neighbours in one of the table's lists while the flow is
-/// half-open, closed, expired or owing, and the last acknowledgement of either end while it is
+/// table. Eight bytes have two uses: the first four are the place in one of the table's queues while the flow is
+/// half-open, closed, expired or owing, and all are the last acknowledgement of either end while it is
 /// established, as no state needs both. Plain numbers throughout, so that any bytes are a valid
 /// entry.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ pub struct Entry {
     pub target: TargetId,
     /// Which life of the target's slot is meant: a registration that came later is another.
     pub target_generation: u16,
-    links_or_acks: [u32; 2],
+    place_or_acks: [u32; 2],
     /// The link-layer header of each direction, by [`Direction::index`].
     pub link: [LinkId; 2],
     pub(super) cookie_generation: u16,
@@ -183,7 +183,7 @@ impl Entry {
     #[inline]
     pub fn note_ack(&mut self, sender: Direction, ack: u32) {
         if self.last_ack(sender) != Some(ack) && self.state() == FlowState::Established {
-            self.links_or_acks[sender.index()] = ack;
+            self.place_or_acks[sender.index()] = ack;
             self.flags.insert(FlowFlags::ack(sender));
         }
     }
@@ -200,27 +200,27 @@ impl Entry {
     #[must_use]
     pub fn last_ack(&self, sender: Direction) -> Option<u32> {
         let known = self.state() == FlowState::Established && self.flags.contains(FlowFlags::ack(sender));
-        known.then_some(self.links_or_acks[sender.index()])
+        known.then_some(self.place_or_acks[sender.index()])
     }
 
-    /// Previous and next in the list the entry is in.
+    /// The place in the queue the entry is in.
     #[inline]
-    pub(super) fn links(&mut self) -> &mut [u32; 2] {
-        &mut self.links_or_acks
+    pub(super) fn place(&self) -> u32 {
+        self.place_or_acks[0]
     }
 
-    /// As [`links`](Entry::links), to be read.
+    /// See [`place`](Entry::place). The entry is in a state of which there is a queue.
     #[inline]
-    pub(super) fn links_now(&self) -> [u32; 2] {
-        self.links_or_acks
+    pub(super) fn set_place(&mut self, place: u32) {
+        self.place_or_acks[0] = place;
     }
 
-    /// Changes the state. The caller has taken the entry out of its list and puts it into the right
+    /// Changes the state. The caller has taken the entry out of its queue and puts it into the right
     /// one after; what the eight shared bytes meant in the old state is gone.
     #[inline]
     pub(super) fn change_state(&mut self, state: FlowState) {
         self.state = state as u8;
-        self.links_or_acks = [0; 2];
+        self.place_or_acks = [0; 2];
         self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
     }
 
@@ -236,7 +236,7 @@ impl Entry {
             last_seen: self.last_seen,
             target: self.target,
             target_generation: self.target_generation,
-            links_or_acks: [0; 2],
+            place_or_acks: [0; 2],
             link: self.link,
             cookie_generation: self.cookie_generation,
             state: self.state,
@@ -256,7 +256,7 @@ mod tests {
             last_seen: Millis(0),
             target: TargetId(0),
             target_generation: 0,
-            links_or_acks: [7, 9],
+            place_or_acks: [7, 9],
             link: [LinkId::NONE; 2],
             cookie_generation: 0,
             state: state as u8,
@@ -279,11 +279,11 @@ mod tests {
         let mut half_open = entry(FlowState::HalfOpen);
         half_open.note_ack(low, 5);
         assert_eq!(half_open.last_ack(low), None);
-        assert_eq!(*half_open.links(), [7, 9], "the list's links are not written over");
+        assert_eq!(half_open.place(), 7, "the place is not written over");
 
         let mut established = entry(FlowState::HalfOpen);
         established.change_state(FlowState::Established);
-        assert_eq!(established.last_ack(low), None, "an old link is no acknowledgement");
+        assert_eq!(established.last_ack(low), None, "an old place is no acknowledgement");
         established.note_ack(low, 5);
         assert_eq!(established.last_ack(low), Some(5));
         assert_eq!(established.last_ack(low.reverse()), None);

@@ -12,9 +12,9 @@ mod free;
 mod hash;
 mod index;
 mod key;
-mod list;
 mod memory;
 mod pages;
+mod queue;
 mod table;
 mod timers;
 

@@ -3,14 +3,15 @@
 //! # Layout
 //!
 //! ```text
-//! header (2 lines)   identity, list ends, counts, ageing hand
+//! header (2 lines)   identity, queue ends, counts, ageing hand
 //! index              buckets of 64 bytes: ten 16-bit tags, ten 32-bit entry numbers    (index.rs)
 //! slab               entries of 64 bytes, by number, and one that is no flow's         (entry.rs)
-//! ring               32-bit numbers of the free entries, in order                      (free.rs)
+//! rings              32-bit numbers of the free entries, in order                      (free.rs)
+//!                    and of those that may go, two, each a quarter longer              (queue.rs)
 //! ```
 //!
-//! All of it is one mapping (memory.rs) of a size fixed by the capacity: 64 bytes of entry, 12.8 of index and 4
-//! of ring a flow, 80.8 in all; 2^20 flows take 81 MiB, 2^23 take 647. Everything refers by number, nothing
+//! All of it is one mapping (memory.rs) of a size fixed by the capacity: 64 bytes of entry, 12.8 of index and 14
+//! of rings a flow, 90.8 in all; 2^20 flows take 91 MiB, 2^23 take 727. Everything refers by number, nothing
 //! by address, and the header says what it is, so that the same bytes could be a file that a restarted
 //! daemon takes over.
 //!
@@ -29,10 +30,11 @@
 //!
 //! # When it is full
 //!
-//! Two lists run through the entries: half-open flows, and those that have ended (closed, expired, or
+//! There are two queues: half-open flows, and those that have ended (closed, expired, or
 //! reset and owing), each oldest first. A new flow takes a free entry; if there is none, the oldest that
 //! has ended makes room, then the oldest half-open one (F-12), in constant time, and the caller is told
-//! which. Established flows and live flows of other protocols are in none of the lists and are never pushed
+//! which. Who goes is known long before, and so is asked for in time: the entry first, then the bucket that its
+//! key leads to. Established flows and live flows of other protocols are in no queue and are never pushed
 //! out, however many SYNs arrive. If every entry holds such a flow the answer is [`NotInserted::Full`], and
 //! the caller forwards without state. Entries are given out in the order in which they became free, so
 //! that an entry rests as long as it can before its cookie's generation moves on (F-11).
@@ -48,7 +50,7 @@
 //!   long as here. It doubles in one step when it grows, and its entries move.
 //! - Entries in place of the buckets' slots, with open addressing, need one line for a hit if the first is
 //!   the right one. At 96 bytes a flow, two of three in use, runs are so long that a hit takes twice as
-//!   long as here and a miss, each packet of a SYN flood, four times; as cookies and lists name entries by
+//!   long as here and a miss, each packet of a SYN flood, four times; as cookies and queues name entries by
 //!   number, none can move to close a gap, and after as many removals as there are flows a miss takes ten
 //!   times as long.
 //! - A bucket more heavily loaded (8 of 10 slots, as this table had) saves 4.8 bytes a flow and sends one
@@ -63,9 +65,9 @@ use super::free::{Ends, FreeRing};
 use super::hash::HashSeed;
 use super::index::{Bucket, Index};
 use super::key::FlowKey;
-use super::list::List;
 use super::memory::{Carver, Mapped};
 use super::pages::PageKind;
+use super::queue::{self, Queue};
 
 mod config;
 mod hand;
@@ -94,7 +96,7 @@ const MAX_CAPACITY: u32 = 1 << 27;
 /// "flowgate" in ASCII.
 const MAGIC: u64 = u64::from_be_bytes(*b"flowgate");
 /// Changes with anything in the layout of header, index or entries.
-const LAYOUT: u32 = 3;
+const LAYOUT: u32 = 4;
 
 /// Says what a region holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +116,8 @@ struct Identity {
 pub(super) struct Header {
     identity: Identity,
     free: Ends,
-    half_open: List,
-    ended: List,
+    half_open: queue::Ends,
+    ended: queue::Ends,
     /// Entries below this number have been used; those from it on are free and not in the ring.
     fresh: u32,
     hand: u32,
@@ -130,6 +132,8 @@ pub struct Table {
     /// no entry's leads to it.
     entries: Mapped<Entry>,
     free: FreeRing,
+    half_open: Queue,
+    ended: Queue,
     seed: HashSeed,
     cookies: CookieLayout,
     own_cookies: OwnCookies,
@@ -152,7 +156,9 @@ impl Table {
         let own_cookies = cookies.own(worker);
         let buckets = Index::buckets_for(capacity);
         let lines = (size_of::<Header>() / 64) as u64 + u64::from(buckets) + u64::from(capacity) + 1;
-        let bytes = usize::try_from(lines * 64 + u64::from(capacity) * 4).unwrap_or(usize::MAX);
+        let queue = Queue::places_for(capacity);
+        let numbers = u64::from(capacity) + 2 * u64::from(queue);
+        let bytes = usize::try_from(lines * 64 + numbers * 4).unwrap_or(usize::MAX);
         let memory = |source| TableError::Memory { capacity, bytes, source };
         let mut carver = Carver::map(bytes, pages).map_err(memory)?;
         let short = || memory(std::io::ErrorKind::OutOfMemory.into());
@@ -161,6 +167,8 @@ impl Table {
         let mut entries = carver.carve::<Entry>(capacity + 1).ok_or_else(short)?;
         entries.at_mut(capacity).set_key(&FlowKey::NONE);
         let free = FreeRing::new(carver.carve::<u32>(capacity).ok_or_else(short)?);
+        let half_open = Queue::new(carver.carve::<u32>(queue).ok_or_else(short)?, capacity);
+        let ended = Queue::new(carver.carve::<u32>(queue).ok_or_else(short)?, capacity);
         let header_now = header.at_mut(0);
         header_now.identity = Identity {
             magic: MAGIC,
@@ -173,7 +181,7 @@ impl Table {
         };
         header_now.counts[FlowState::Free.index()] = capacity;
         let (pages, bytes) = (carver.kind(), carver.len());
-        Ok(Table { header, index, entries, free, seed, cookies, own_cookies, pages, bytes })
+        Ok(Table { header, index, entries, free, half_open, ended, seed, cookies, own_cookies, pages, bytes })
     }
 
     /// Makes an entry for a flow that has none, if need be in the place of one that may go (F-12).
@@ -216,12 +224,12 @@ impl Table {
     /// Does nothing to an entry that holds no flow.
     pub fn renew(&mut self, id: EntryId, new: NewEntry) {
         if self.entry(id).state() != FlowState::Free {
-            self.leave_list(id.0);
+            self.leave_queue(id.0);
             self.begin(id.0, new);
         }
     }
 
-    /// Moves a flow to another state, and with it into or out of the lists of those that may be evicted.
+    /// Moves a flow to another state, and with it into or out of the queues of those that may be evicted.
     /// [`FlowState::Free`] is not given this way, nor left: see [`remove`](Table::remove) and
     /// [`insert`](Table::insert). Acknowledgements are forgotten where the state changes.
     pub fn set_state(&mut self, id: EntryId, state: FlowState) {
@@ -309,7 +317,7 @@ impl Table {
         if header.fresh < self.capacity() {
             return Some(Room::Unused(header.fresh));
         }
-        let oldest = || header.ended.first().or(header.half_open.first());
+        let oldest = || self.ended.first(header.ended).or_else(|| self.half_open.first(header.half_open));
         self.free.peek(header.free, 0).map(Room::Free).or_else(|| oldest().map(Room::Evict))
     }
 
@@ -325,25 +333,27 @@ impl Table {
         }
     }
 
-    /// The next one to go has been asked for as the next but one: its bucket can be asked for now.
-    #[cold]
-    #[inline(never)]
+    /// Asks for the entry of one that may go soon, and for the bucket of one that may go sooner, whose entry is
+    /// there.
     fn look_ahead_of_eviction(&self) {
-        if let Some(Room::Evict(next)) = self.room() {
-            self.prefetch_remove(EntryId(next));
-            if let Some(after) = List::after(&self.entries, next) {
-                self.entries.prefetch(after);
-            }
+        let header = self.header.at(0);
+        let (queue, ends) = match self.ended.first(header.ended) {
+            Some(_) => (&self.ended, header.ended),
+            None => (&self.half_open, header.half_open),
+        };
+        if let Some(number) = queue.ahead(ends, ENTRY_AHEAD) {
+            self.entries.prefetch(number);
+        }
+        if let Some(number) = queue.ahead(ends, BUCKET_AHEAD) {
+            self.prefetch_remove(EntryId(number));
         }
     }
 
-    /// Takes a flow that may go out of index and list; what it was is returned.
-    #[cold]
-    #[inline(never)]
+    /// Takes a flow that may go out of index and queue; what it was is returned.
     fn evict(&mut self, number: u32) -> Entry {
         self.leave_index(number);
         let evicted = self.entries.at(number).copy();
-        self.leave_list(number);
+        self.leave_queue(number);
         evicted
     }
 
@@ -354,14 +364,28 @@ impl Table {
     }
 
     #[inline]
-    fn leave_list(&mut self, number: u32) {
-        let state = self.entries.at(number).state();
-        if let Some(list) = self.header.at_mut(0).list(state) {
-            list.remove(&mut self.entries, number);
+    fn leave_queue(&mut self, number: u32) {
+        let entry = self.entries.at(number);
+        let (state, place) = (entry.state(), entry.place());
+        if let Some((queue, ends)) = self.queue(state) {
+            queue.remove(ends, place);
         }
     }
 
-    /// Starts a flow in an entry that is in no list.
+    /// The queue that entries in this state are in.
+    #[inline]
+    fn queue(&mut self, state: FlowState) -> Option<(&mut Queue, &mut queue::Ends)> {
+        let header = self.header.at_mut(0);
+        match state {
+            FlowState::HalfOpen => Some((&mut self.half_open, &mut header.half_open)),
+            FlowState::Closed | FlowState::Expired | FlowState::Owing => {
+                Some((&mut self.ended, &mut header.ended))
+            }
+            FlowState::Free | FlowState::Established | FlowState::Other => None,
+        }
+    }
+
+    /// Starts a flow in an entry that is in no queue.
     #[inline]
     fn begin(&mut self, number: u32, new: NewEntry) {
         let entry = self.entries.at_mut(number);
@@ -376,16 +400,16 @@ impl Table {
         self.enter(number, state);
     }
 
-    /// Takes an entry out of its state's list and puts it into that of the new one.
+    /// Takes an entry out of its state's queue and puts it into that of the new one.
     #[inline]
     fn shift(&mut self, number: u32, state: FlowState) {
         if self.entries.at(number).state() != state {
-            self.leave_list(number);
+            self.leave_queue(number);
             self.enter(number, state);
         }
     }
 
-    /// Gives a state to an entry that is in no list.
+    /// Gives a state to an entry that is in no queue.
     #[inline]
     fn enter(&mut self, number: u32, state: FlowState) {
         let header = self.header.at_mut(0);
@@ -393,14 +417,21 @@ impl Table {
         header.counts[entry.state().index()] -= 1;
         header.counts[state.index()] += 1;
         entry.change_state(state);
-        if let Some(list) = header.list(state) {
-            list.push_last(&mut self.entries, number);
-        }
+        let (queue, ends) = match state {
+            FlowState::HalfOpen => (&mut self.half_open, &mut header.half_open),
+            FlowState::Closed | FlowState::Expired | FlowState::Owing => (&mut self.ended, &mut header.ended),
+            FlowState::Free | FlowState::Established | FlowState::Other => return,
+        };
+        queue.push(ends, &mut self.entries, number);
     }
 }
 
 /// How many new flows ahead of the next one the entries are asked for.
 const AHEAD: u32 = 8;
+
+/// The same of flows that go, and of their buckets.
+const ENTRY_AHEAD: u32 = 32;
+const BUCKET_AHEAD: u32 = 16;
 
 /// Where a new flow's entry comes from.
 enum Room {
@@ -410,18 +441,6 @@ enum Room {
     Free(u32),
     /// A flow that may go.
     Evict(u32),
-}
-
-impl Header {
-    /// The list that entries in this state are in.
-    #[inline]
-    fn list(&mut self, state: FlowState) -> Option<&mut List> {
-        match state {
-            FlowState::HalfOpen => Some(&mut self.half_open),
-            FlowState::Closed | FlowState::Expired | FlowState::Owing => Some(&mut self.ended),
-            FlowState::Free | FlowState::Established | FlowState::Other => None,
-        }
-    }
 }
 
 impl fmt::Debug for Table {

@@ -53,7 +53,7 @@ fn age_all(table: &mut Table, now: Millis) -> Vec<(FlowKey, Ended)> {
 }
 
 impl Table {
-    /// Checks everything that must hold between two calls: counts, lists, index and entries agree.
+    /// Checks everything that must hold between two calls: counts, queues, index and entries agree.
     pub(super) fn audit(&self) {
         let mut counts = [0; STATES];
         for number in 0..self.capacity() {
@@ -70,10 +70,11 @@ impl Table {
         let header = self.header.at(0);
         let unused = self.capacity() - header.fresh;
         assert_eq!(header.free.len() + unused, self.count(FlowState::Free));
-        assert_eq!(header.half_open.len(&self.entries), self.count(FlowState::HalfOpen));
+        let half_open = self.half_open.audit(header.half_open, &self.entries);
+        assert_eq!(half_open, self.count(FlowState::HalfOpen));
         let ended = [FlowState::Closed, FlowState::Expired, FlowState::Owing];
         let ended = ended.into_iter().map(|state| self.count(state)).sum::<u32>();
-        assert_eq!(header.ended.len(&self.entries), ended);
+        assert_eq!(self.ended.audit(header.ended, &self.entries), ended);
     }
 }
 
