@@ -144,6 +144,9 @@ fn values(root: &Value, schema: &Value) -> String {
             let of_each = examples.iter().map(|example| format!("`{example}`"));
             format!("such as {}", of_each.collect::<Vec<_>>().join(", "))
         }
+        "object" if schema["additionalProperties"].is_object() => {
+            format!("keys, each with a {}", values(root, &schema["additionalProperties"]))
+        }
         "object" => "[attributes](#attributes)".to_owned(),
         "integer" => match (&schema["minimum"], &schema["maximum"]) {
             (Value::Number(min), Value::Number(max)) => format!("{min}–{max}"),

@@ -422,13 +422,19 @@ fn a_load_balancer_without_a_listener_or_gone_has_no_forwarding_state_and_its_ta
         use crate::control::health::HealthState::{Initial, Unused};
         let gw = || "gw".to_owned();
         assert_eq!(change(Change::DeleteListener { listener: gw() }), (false, true, Some(Unused)));
-        let listener = || Change::CreateListener { load_balancer: gw(), target_group: "fw".to_owned() };
+        let listener = || Change::CreateListener {
+            load_balancer: gw(),
+            target_group: "fw".to_owned(),
+            tags: Vec::new(),
+        };
         assert_eq!(change(listener()), (true, true, Some(Initial)));
         assert_eq!(change(Change::DeleteLoadBalancer { load_balancer: gw() }), (false, true, Some(Unused)));
         let create = Change::CreateLoadBalancer {
             name: gw().try_into().unwrap(),
             ip_address_type: crate::control::model::IpAddressType::Ipv4,
-            zones: std::collections::BTreeSet::new(),
+            placement: crate::control::model::Placement::everywhere(),
+            tags: Vec::new(),
+            now_unix_ms: 0,
         };
         assert_eq!(change(create), (false, true, Some(Unused)));
         assert_eq!(change(listener()), (true, true, Some(Initial)), "under the number it had");

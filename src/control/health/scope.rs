@@ -58,7 +58,7 @@ impl NodeScope {
     /// it must be the node's. A target or a node without a zone is of every zone.
     fn reaches(&self, load_balancer: &LoadBalancer, target: Option<&Zone>) -> bool {
         let Some(target) = target else { return true };
-        let enabled = load_balancer.zones.is_empty() || load_balancer.zones.contains(target);
+        let enabled = load_balancer.placement.serves(target);
         let near = self.zone.as_ref().is_none_or(|node| node == target);
         enabled && (near || load_balancer.settings().cross_zone)
     }

@@ -4,24 +4,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use super::attributes::AttributeSet;
-use super::error::{ErrorCode, ModelError};
+use super::error::ModelError;
 use super::health_check::HealthCheckChange;
-use super::name::{Name, Zone};
-use super::objects::{IpAddressType, Registration, State, Target, TargetGroup, Weight};
+use super::name::{ForeignId, Name, Zone};
+use super::objects::{IpAddressType, State, Weight};
+use super::placement::Placement;
 use super::registry::{self, ObjectKind, Value};
 use super::settings::{self, Stickiness};
-use crate::datapath::counters;
-
-/// The most targets, registered and draining, that a group holds. O-3 asks for 1,000.
-pub const MAX_TARGETS_PER_GROUP: usize = 4096;
-/// The most targets that all groups hold together: half of the slots that a node has, so that targets
-/// whose last flows outlive their registration have slots too (T-4).
-pub const MAX_TARGETS: usize = counters::MAX_TARGETS / 2;
 
 /// One change. Objects are named by name or ARN.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +26,33 @@ pub enum Change {
         name: Name,
         /// What may travel inside.
         ip_address_type: IpAddressType,
-        /// The zones that it serves; empty for every zone.
-        zones: BTreeSet<Zone>,
+        /// The zones that it serves, and the subnets that it is given.
+        placement: Placement,
+        /// Its tags.
+        tags: Vec<(String, String)>,
+        /// The present, in milliseconds since 1970.
+        now_unix_ms: u64,
     },
     /// Deletes a load balancer with its listener, unless it is protected.
     DeleteLoadBalancer {
         /// Its name or ARN.
         load_balancer: String,
+    },
+    /// Has a load balancer serve other zones.
+    SetSubnets {
+        /// Its name or ARN.
+        load_balancer: String,
+        /// In place of those that it had.
+        placement: Placement,
+        /// What may travel inside, if that is to be another.
+        ip_address_type: Option<IpAddressType>,
+    },
+    /// Lets IPv6 travel inside, or no longer.
+    SetIpAddressType {
+        /// The load balancer's name or ARN.
+        load_balancer: String,
+        /// What may travel inside.
+        ip_address_type: IpAddressType,
     },
     /// Gives a load balancer its listener.
     CreateListener {
@@ -46,6 +60,8 @@ pub enum Change {
         load_balancer: String,
         /// The name or ARN of the group that it forwards to.
         target_group: String,
+        /// Its tags.
+        tags: Vec<(String, String)>,
     },
     /// Has a listener forward to another group.
     ModifyListener {
@@ -65,6 +81,10 @@ pub enum Change {
         name: Name,
         /// How its targets are checked, where not by the defaults.
         health_check: HealthCheckChange,
+        /// The VPC that whoever asks has it in.
+        vpc_id: Option<ForeignId>,
+        /// Its tags.
+        tags: Vec<(String, String)>,
     },
     /// Changes how the targets of a group are checked.
     ModifyTargetGroup {
@@ -98,6 +118,20 @@ pub enum Change {
         target_group: String,
         /// Keys and values.
         attributes: Vec<(String, String)>,
+    },
+    /// Tags objects; a tag that is there already has another value from then on.
+    AddTags {
+        /// ARNs, or names of load balancers and target groups; at least one.
+        resources: Vec<String>,
+        /// Keys and values; at least one.
+        tags: Vec<(String, String)>,
+    },
+    /// Takes tags away; one that is not there is no error.
+    RemoveTags {
+        /// ARNs, or names of load balancers and target groups; at least one.
+        resources: Vec<String>,
+        /// At least one.
+        keys: Vec<String>,
     },
     /// Registers targets, or changes the zone or weight of registered ones.
     RegisterTargets {
@@ -160,6 +194,11 @@ pub enum Outcome {
         /// Those whose value is now another, with the new value.
         changed: Vec<(&'static str, Value)>,
     },
+    /// Tags came, went, or have other values.
+    Tags {
+        /// The ARNs of the objects whose tags are others now.
+        changed: Vec<String>,
+    },
     /// Targets came or went.
     Targets {
         /// The group's name.
@@ -204,6 +243,7 @@ impl Outcome {
         match self {
             Outcome::Object { change, .. } => *change != ObjectChange::Unchanged,
             Outcome::Attributes { changed, .. } => !changed.is_empty(),
+            Outcome::Tags { changed } => !changed.is_empty(),
             Outcome::Targets { changed, .. } => !changed.is_empty(),
         }
     }
@@ -218,19 +258,25 @@ impl State {
     pub fn apply(&self, change: &Change) -> Result<(State, Outcome), ModelError> {
         let mut next = self.clone();
         let outcome = match change {
-            Change::CreateLoadBalancer { name, ip_address_type, zones } => {
-                next.create_load_balancer(name, *ip_address_type, zones)?
+            Change::CreateLoadBalancer { name, ip_address_type, placement, tags, now_unix_ms } => {
+                next.create_load_balancer(name, *ip_address_type, placement, tags, *now_unix_ms)?
             }
             Change::DeleteLoadBalancer { load_balancer } => next.delete_load_balancer(load_balancer)?,
-            Change::CreateListener { load_balancer, target_group } => {
-                next.create_listener(load_balancer, target_group)?
+            Change::SetSubnets { load_balancer, placement, ip_address_type } => {
+                next.set_subnets(load_balancer, placement, *ip_address_type)?
+            }
+            Change::SetIpAddressType { load_balancer, ip_address_type } => {
+                next.set_ip_address_type(load_balancer, *ip_address_type)?
+            }
+            Change::CreateListener { load_balancer, target_group, tags } => {
+                next.create_listener(load_balancer, target_group, tags)?
             }
             Change::ModifyListener { listener, target_group } => {
                 next.modify_default_action(listener, target_group)?
             }
             Change::DeleteListener { listener } => next.delete_listener(listener)?,
-            Change::CreateTargetGroup { name, health_check } => {
-                next.create_target_group(name, health_check)?
+            Change::CreateTargetGroup { name, health_check, vpc_id, tags } => {
+                next.create_target_group(name, health_check, vpc_id.as_ref(), tags)?
             }
             Change::ModifyTargetGroup { target_group, health_check } => {
                 next.modify_health_check(target_group, health_check)?
@@ -245,6 +291,8 @@ impl State {
             Change::ModifyTargetGroupAttributes { target_group, attributes } => {
                 next.modify_target_group(target_group, attributes)?
             }
+            Change::AddTags { resources, tags } => next.add_tags(resources, tags)?,
+            Change::RemoveTags { resources, keys } => next.remove_tags(resources, keys)?,
             Change::RegisterTargets { target_group, targets } => next.register(target_group, targets)?,
             Change::DeregisterTargets { target_group, targets, now_unix_ms } => {
                 next.deregister(target_group, targets, *now_unix_ms)?
@@ -301,128 +349,6 @@ impl State {
         group.health_check.agrees_with(&group.attributes)?;
         Ok(attribute_outcome(ObjectKind::TargetGroup, name, &before, &group.attributes))
     }
-
-    fn register(&mut self, reference: &str, targets: &[TargetDescription]) -> Result<Outcome, ModelError> {
-        let before = self.group_to_change(reference)?;
-        at_least_one(targets)?;
-        let group = entry(&mut self.target_groups, &before.name);
-        for (position, description) in targets.iter().enumerate() {
-            check_address(description.address)
-                .map_err(|error| error.under(&format!("targets[{position}]")))?;
-            let known = group.targets.get(&description.address);
-            let target = registered(known, description);
-            group.targets.insert(description.address, target);
-        }
-        let outcome = target_outcome(&before, group, targets.iter().map(|target| target.address));
-        self.check_target_counts(&before.name)?;
-        Ok(outcome)
-    }
-
-    fn deregister(
-        &mut self,
-        reference: &str,
-        targets: &[Ipv4Addr],
-        now_unix_ms: u64,
-    ) -> Result<Outcome, ModelError> {
-        let before = self.group_to_change(reference)?;
-        at_least_one(targets)?;
-        let group = entry(&mut self.target_groups, &before.name);
-        for address in targets {
-            // A target that is draining already keeps its clock, and one that is not there is
-            // where the caller wants it to be (O-3).
-            if let Some(target) = group.targets.get_mut(address).filter(|t| t.is_registered()) {
-                target.registration = Registration::Draining { since_unix_ms: now_unix_ms };
-            }
-        }
-        Ok(target_outcome(&before, group, targets.iter().copied()))
-    }
-
-    fn finish_draining(
-        &mut self,
-        reference: &str,
-        address: Ipv4Addr,
-        since_unix_ms: u64,
-    ) -> Result<Outcome, ModelError> {
-        let before = self.group_to_change(reference)?;
-        let group = entry(&mut self.target_groups, &before.name);
-        let that_drain = Registration::Draining { since_unix_ms };
-        if group.targets.get(&address).is_some_and(|target| target.registration == that_drain) {
-            group.targets.remove(&address);
-        }
-        Ok(target_outcome(&before, group, [address]))
-    }
-
-    /// A group as it is before a change, shared with whatever state it is also part of.
-    fn group_to_change(&self, reference: &str) -> Result<Arc<TargetGroup>, ModelError> {
-        let name = &self.target_group(reference)?.name;
-        Ok(Arc::clone(&self.target_groups[name]))
-    }
-
-    /// That `group`, and all groups together, hold no more targets than they may.
-    pub(super) fn check_target_counts(&self, group: &Name) -> Result<(), ModelError> {
-        let too_many = |holder: String, count: usize, limit: usize| {
-            let message = format!("{holder} would have {count} targets; it can have {limit}");
-            Err(ModelError::new(ErrorCode::TooManyTargets, message))
-        };
-        let of_group = self.target_groups[group].targets.len();
-        if of_group > MAX_TARGETS_PER_GROUP {
-            return too_many(format!("Target group '{group}'"), of_group, MAX_TARGETS_PER_GROUP);
-        }
-        let of_all = self.target_groups().map(|group| group.targets.len()).sum();
-        if of_all > MAX_TARGETS {
-            return too_many("This node".to_owned(), of_all, MAX_TARGETS);
-        }
-        Ok(())
-    }
-}
-
-/// A target as it is registered: what the description leaves out is as it was known, if it was.
-fn registered(known: Option<&Target>, description: &TargetDescription) -> Target {
-    let zone = match &description.zone {
-        Some(zone) => zone.clone(),
-        None => known.and_then(|target| target.zone.clone()),
-    };
-    let weight = description.weight.or(known.map(|target| target.weight)).unwrap_or_default();
-    Target { zone, weight, registration: Registration::Registered }
-}
-
-/// What became of the targets that a change named, however often it named them.
-fn target_outcome(
-    before: &TargetGroup,
-    after: &TargetGroup,
-    named: impl IntoIterator<Item = Ipv4Addr>,
-) -> Outcome {
-    let named: BTreeSet<Ipv4Addr> = named.into_iter().collect();
-    let change = |address: &Ipv4Addr| match (before.targets.get(address), after.targets.get(address)) {
-        (None, None) => None,
-        (None, Some(_)) => Some(TargetChange::Registered),
-        (Some(_), None) => Some(TargetChange::Removed),
-        (Some(was), Some(is)) => match (was.is_registered(), is.is_registered()) {
-            (true, false) => Some(TargetChange::Draining),
-            (false, true) => Some(TargetChange::Reregistered),
-            _ => (was != is).then_some(TargetChange::Updated),
-        },
-    };
-    let changed =
-        named.into_iter().filter_map(|address| change(&address).map(|change| (address, change))).collect();
-    Outcome::Targets { target_group: after.name.clone(), changed }
-}
-
-/// An address that a GENEVE packet can be sent to.
-pub(super) fn check_address(address: Ipv4Addr) -> Result<(), ModelError> {
-    let why = if address.is_unspecified() {
-        "is not set"
-    } else if address.is_loopback() {
-        "is a loopback address"
-    } else if address.is_multicast() {
-        "is a multicast address"
-    } else if address.is_broadcast() {
-        "is the broadcast address"
-    } else {
-        return Ok(());
-    };
-    let message = format!("The address '{address}' {why} and cannot be a target");
-    Err(ModelError::new(ErrorCode::InvalidTarget, message).under("address"))
 }
 
 /// the idle timeout is changed only where 5-tuples choose the target.
@@ -450,13 +376,6 @@ fn modified(before: &AttributeSet, changes: &[(String, String)]) -> Result<Attri
         return Err(ModelError::invalid("At least one attribute must be given").under("attributes"));
     }
     before.modified(changes)
-}
-
-fn at_least_one<T>(targets: &[T]) -> Result<(), ModelError> {
-    if targets.is_empty() {
-        return Err(ModelError::invalid("At least one target must be given").under("targets"));
-    }
-    Ok(())
 }
 
 fn attribute_outcome(kind: ObjectKind, name: Name, before: &AttributeSet, after: &AttributeSet) -> Outcome {

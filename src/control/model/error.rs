@@ -21,6 +21,16 @@ pub enum ErrorCode {
     DuplicateLoadBalancerName,
     /// Two target groups of one name.
     DuplicateTargetGroupName,
+    /// No rule of that ARN.
+    RuleNotFound,
+    /// A subnet that the configuration does not name.
+    SubnetNotFound,
+    /// Settings that do not go together, or not with a gateway.
+    InvalidConfigurationRequest,
+    /// A tag key that one request gives twice.
+    DuplicateTagKeys,
+    /// More tags than an object can have.
+    TooManyTags,
     /// A target group that two load balancers would use (O-2).
     TargetGroupAssociationLimit,
     /// An address that cannot be a target.
@@ -52,6 +62,11 @@ impl ErrorCode {
             ErrorCode::TargetGroupNotFound => "TargetGroupNotFound",
             ErrorCode::DuplicateLoadBalancerName => "DuplicateLoadBalancerName",
             ErrorCode::DuplicateTargetGroupName => "DuplicateTargetGroupName",
+            ErrorCode::RuleNotFound => "RuleNotFound",
+            ErrorCode::SubnetNotFound => "SubnetNotFound",
+            ErrorCode::InvalidConfigurationRequest => "InvalidConfigurationRequest",
+            ErrorCode::DuplicateTagKeys => "DuplicateTagKeys",
+            ErrorCode::TooManyTags => "TooManyTags",
             ErrorCode::TargetGroupAssociationLimit => "TargetGroupAssociationLimit",
             ErrorCode::InvalidTarget => "InvalidTarget",
             ErrorCode::TooManyTargets => "TooManyTargets",

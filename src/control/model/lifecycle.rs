@@ -5,16 +5,17 @@
 //! with others a refusal. So is deletion by ARN: an object that is gone is where the caller wants it to
 //! be. A name that nobody has is refused all the same, as it is more likely a slip than a wish.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attributes::AttributeSet;
 use super::change::{ObjectChange, Outcome, entry};
 use super::error::{ErrorCode, ModelError};
 use super::health_check::{HealthCheck, HealthCheckChange};
-use super::name::{Name, ObjectId, Zone};
+use super::name::{ForeignId, Name, ObjectId};
 use super::objects::{IpAddressType, Listener, LoadBalancer, State, TargetGroup};
+use super::placement::Placement;
 use super::registry::ObjectKind;
+use super::tags::Tags;
 use crate::datapath::counters;
 
 /// The most load balancers of a node: so many can workers count by.
@@ -27,10 +28,14 @@ impl State {
         &mut self,
         name: &Name,
         ip_address_type: IpAddressType,
-        zones: &BTreeSet<Zone>,
+        placement: &Placement,
+        tags: &[(String, String)],
+        now_unix_ms: u64,
     ) -> Result<Outcome, ModelError> {
+        let tags = Tags::default().with(tags)?;
         if let Some(known) = self.load_balancers.get(name) {
-            return if known.ip_address_type == ip_address_type && known.zones == *zones {
+            let same_places = known.ip_address_type == ip_address_type && known.placement == *placement;
+            return if same_places && known.tags == tags {
                 Ok(outcome(ObjectKind::LoadBalancer, name, ObjectChange::Unchanged))
             } else {
                 Err(duplicate(ErrorCode::DuplicateLoadBalancerName, "load balancer", name))
@@ -40,13 +45,49 @@ impl State {
             name: name.clone(),
             id: self.new_id("loadbalancer", name),
             ip_address_type,
-            zones: zones.clone(),
+            placement: placement.clone(),
+            created_unix_ms: Some(now_unix_ms),
+            tags,
             attributes: AttributeSet::new(ObjectKind::LoadBalancer),
             listener: None,
         };
         self.load_balancers.insert(name.clone(), Arc::new(balancer));
         self.check_load_balancer_count()?;
         Ok(outcome(ObjectKind::LoadBalancer, name, ObjectChange::Created))
+    }
+
+    /// What AWS names after subnets: the zones that it serves, others in place of those that it had.
+    pub(super) fn set_subnets(
+        &mut self,
+        reference: &str,
+        placement: &Placement,
+        ip_address_type: Option<IpAddressType>,
+    ) -> Result<Outcome, ModelError> {
+        self.modify_balancer(reference, |balancer| {
+            balancer.placement = placement.clone();
+            balancer.ip_address_type = ip_address_type.unwrap_or(balancer.ip_address_type);
+        })
+    }
+
+    pub(super) fn set_ip_address_type(
+        &mut self,
+        reference: &str,
+        ip_address_type: IpAddressType,
+    ) -> Result<Outcome, ModelError> {
+        self.modify_balancer(reference, |balancer| balancer.ip_address_type = ip_address_type)
+    }
+
+    fn modify_balancer(
+        &mut self,
+        reference: &str,
+        change: impl FnOnce(&mut LoadBalancer),
+    ) -> Result<Outcome, ModelError> {
+        let name = self.load_balancer(reference)?.name.clone();
+        let before = Arc::clone(&self.load_balancers[&name]);
+        let balancer = entry(&mut self.load_balancers, &name);
+        change(balancer);
+        let change = if *before == *balancer { ObjectChange::Unchanged } else { ObjectChange::Modified };
+        Ok(outcome(ObjectKind::LoadBalancer, &name, change))
     }
 
     /// not while it is protected. Its listener goes with it.
@@ -71,12 +112,14 @@ impl State {
         &mut self,
         load_balancer: &str,
         target_group: &str,
+        tags: &[(String, String)],
     ) -> Result<Outcome, ModelError> {
+        let tags = Tags::default().with(tags)?;
         let name = self.load_balancer(load_balancer)?.name.clone();
         let group =
             self.target_group(target_group).map_err(|error| error.under("target_group"))?.name.clone();
         if let Some(listener) = &self.load_balancers[&name].listener {
-            if listener.target_group == group {
+            if listener.target_group == group && listener.tags == tags {
                 return Ok(outcome(ObjectKind::Listener, &name, ObjectChange::Unchanged));
             }
             let message = format!("Load balancer '{name}' has a listener already; it can have 1");
@@ -86,7 +129,7 @@ impl State {
         let id = self.new_id("listener", &name);
         let attributes = AttributeSet::new(ObjectKind::Listener);
         entry(&mut self.load_balancers, &name).listener =
-            Some(Listener { id, target_group: group, attributes });
+            Some(Listener { id, target_group: group, tags, attributes });
         Ok(outcome(ObjectKind::Listener, &name, ObjectChange::Created))
     }
 
@@ -120,11 +163,15 @@ impl State {
         &mut self,
         name: &Name,
         health_check: &HealthCheckChange,
+        vpc_id: Option<&ForeignId>,
+        tags: &[(String, String)],
     ) -> Result<Outcome, ModelError> {
+        let tags = Tags::default().with(tags)?;
         let under = |error: ModelError| error.under("health_check");
         let health_check = HealthCheck::default().modified(health_check.clone()).map_err(under)?;
         if let Some(known) = self.target_groups.get(name) {
-            return if known.health_check == health_check {
+            let same_check = known.health_check == health_check;
+            return if same_check && known.vpc_id.as_ref() == vpc_id && known.tags == tags {
                 Ok(outcome(ObjectKind::TargetGroup, name, ObjectChange::Unchanged))
             } else {
                 Err(duplicate(ErrorCode::DuplicateTargetGroupName, "target group", name))
@@ -135,6 +182,8 @@ impl State {
         let group = TargetGroup {
             name: name.clone(),
             id: self.new_id("targetgroup", name),
+            vpc_id: vpc_id.cloned(),
+            tags,
             health_check,
             attributes,
             targets: Default::default(),

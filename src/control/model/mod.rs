@@ -19,29 +19,35 @@ mod lifecycle;
 mod matcher;
 mod name;
 mod objects;
+mod placement;
 #[cfg(test)]
 mod properties;
 pub mod registry;
+mod resource;
 mod settings;
+mod tags;
+mod targets;
 
 pub use attributes::AttributeSet;
-pub use change::{
-    Change, MAX_TARGETS, MAX_TARGETS_PER_GROUP, ObjectChange, Outcome, TargetChange, TargetDescription,
-};
+pub use change::{Change, ObjectChange, Outcome, TargetChange, TargetDescription};
 pub use document::objects_schema;
 pub use error::{ErrorCode, ModelError};
 pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckSettings, Probe};
 pub use lifecycle::{MAX_LOAD_BALANCERS, MAX_TARGET_GROUPS};
 pub use matcher::Matcher;
-pub use name::{Name, ObjectId, Zone};
+pub use name::{ForeignId, Name, ObjectId, Zone};
 pub use objects::{
     Drain, IpAddressType, Listener, LoadBalancer, Registration, State, Target, TargetGroup, Weight,
 };
+pub use placement::{Place, Placement};
 pub use registry::{Attribute, ObjectKind};
+pub use resource::Resource;
 pub use settings::{
     Failover, ListenerSettings, LoadBalancerSettings, ResetGuards, Stickiness, TargetGroupSettings,
     UnknownFlow,
 };
+pub use tags::{MAX_TAG_KEY, MAX_TAG_VALUE, MAX_TAGS, Tags};
+pub use targets::{MAX_TARGETS, MAX_TARGETS_PER_GROUP};
 
 /// The UDP port of every target group (O-2).
 pub const GENEVE_PORT: u16 = 6081;

@@ -22,6 +22,13 @@ pub struct Name(String);
 #[schemars(extend("pattern" = r"^[A-Za-z0-9._-]{1,64}$"), extend("not" = serde_json::json!({ "const": "all" })))]
 pub struct Zone(String);
 
+/// The id of something that this node keeps and shows but knows nothing about, a subnet or a VPC: 1–128 of
+/// `[A-Za-z0-9._:/-]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9._:/-]{1,128}$"))]
+pub struct ForeignId(String);
+
 /// The part of an ARN that makes it unique: 64 bits, written as 16 hexadecimal digits (O-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
@@ -41,6 +48,14 @@ impl Zone {
     pub const ALL: &'static str = "all";
 
     /// The zone as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl ForeignId {
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -107,6 +122,19 @@ impl TryFrom<String> for Zone {
     }
 }
 
+impl TryFrom<String> for ForeignId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ForeignId, String> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._:/-".contains(c);
+        if (1..=128).contains(&text.len()) && text.chars().all(allowed) {
+            Ok(ForeignId(text))
+        } else {
+            Err(format!("the id '{text}' must be 1 to 128 letters, digits and '._:/-'"))
+        }
+    }
+}
+
 impl TryFrom<String> for ObjectId {
     type Error = String;
 
@@ -131,6 +159,12 @@ impl From<Zone> for String {
     }
 }
 
+impl From<ForeignId> for String {
+    fn from(id: ForeignId) -> String {
+        id.0
+    }
+}
+
 impl From<ObjectId> for String {
     fn from(id: ObjectId) -> String {
         id.to_string()
@@ -150,6 +184,12 @@ impl fmt::Display for Name {
 }
 
 impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ForeignId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -4,7 +4,7 @@
 //! `State::from_stored` and `State::apply`, each of which yields a state that satisfies every rule
 //! or none at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::attributes::AttributeSet;
 use super::error::{ErrorCode, ModelError};
 use super::health_check::HealthCheck;
-use super::name::{self, Name, ObjectId, Zone};
+use super::name::{self, ForeignId, Name, ObjectId, Zone};
+use super::placement::Placement;
 use super::settings::{ListenerSettings, LoadBalancerSettings, TargetGroupSettings};
+use super::tags::Tags;
 
 /// Every object of this node, at one generation. Cheap to clone: groups that a change does not
 /// touch are shared.
@@ -36,8 +38,12 @@ pub struct LoadBalancer {
     pub id: ObjectId,
     /// What may travel inside.
     pub ip_address_type: IpAddressType,
-    /// The zones that it serves; empty for every zone.
-    pub zones: BTreeSet<Zone>,
+    /// The zones that it serves, and the subnets that it was given.
+    pub placement: Placement,
+    /// When it was created, in milliseconds since 1970; not known of one that a seed describes.
+    pub created_unix_ms: Option<u64>,
+    /// What its operator notes on it.
+    pub tags: Tags,
     /// What it was given of.
     pub attributes: AttributeSet,
     /// Where its flows go; without one they are dropped.
@@ -51,6 +57,8 @@ pub struct Listener {
     pub id: ObjectId,
     /// The group that it forwards to.
     pub target_group: Name,
+    /// What its operator notes on it.
+    pub tags: Tags,
     /// What it was given of and of `flowgate.tcp.*`.
     pub attributes: AttributeSet,
 }
@@ -62,6 +70,10 @@ pub struct TargetGroup {
     pub name: Name,
     /// The last part of its ARN.
     pub id: ObjectId,
+    /// The VPC that it was created in, by whoever has such things.
+    pub vpc_id: Option<ForeignId>,
+    /// What its operator notes on it.
+    pub tags: Tags,
     /// How its targets are checked.
     pub health_check: HealthCheck,
     /// What it was given of and of `flowgate.health_check.*`.

@@ -1,7 +1,7 @@
 //! Random changes, among them many bad ones, against a small obvious model: whatever is asked, the
 //! state stays valid, a refusal changes nothing, and what a state says survives being stored.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use proptest::collection::vec;
@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use super::fixture;
 use super::registry::{self, ATTRIBUTES, ObjectKind, Values};
 use super::{
-    Change, HealthCheckChange, IpAddressType, Name, Registration, State, TargetDescription, Weight, Zone,
+    Change, HealthCheckChange, IpAddressType, Name, Placement, Registration, State, Tags, TargetDescription,
+    Weight, Zone,
 };
 
 /// A handful of addresses, so that changes meet; the last cannot be a target.
@@ -56,6 +57,13 @@ fn description() -> impl Strategy<Value = TargetDescription> {
     })
 }
 
+/// What can be tagged: by name, or the fixture's listener by its ARN.
+fn resource() -> impl Strategy<Value = String> {
+    let state = fixture::state();
+    let listener = state.load_balancer("gw").expect("there").listener_arn().expect("a listener");
+    prop::sample::select(vec!["gw".to_owned(), "fw".to_owned(), "spare".to_owned(), listener])
+}
+
 fn change() -> impl Strategy<Value = Change> {
     let group = || prop::sample::select(vec!["fw", "spare", "nowhere"]).prop_map(str::to_owned);
     let balancer = || prop::sample::select(vec!["gw", "gw", "fw"]).prop_map(str::to_owned);
@@ -63,20 +71,30 @@ fn change() -> impl Strategy<Value = Change> {
     let name = |text: String| Name::try_from(text).expect("a name");
     prop_oneof![
         1 => balancer().prop_map(move |text| Change::CreateLoadBalancer {
-            name: name(text), ip_address_type: IpAddressType::Ipv4, zones: BTreeSet::new(),
+            name: name(text), ip_address_type: IpAddressType::Ipv4, placement: Placement::everywhere(),
+            tags: Vec::new(), now_unix_ms: 7,
         }),
         1 => balancer().prop_map(|load_balancer| Change::DeleteLoadBalancer { load_balancer }),
         2 => (balancer(), group())
-            .prop_map(|(load_balancer, target_group)| Change::CreateListener { load_balancer, target_group }),
+            .prop_map(|(load_balancer, target_group)| Change::CreateListener { load_balancer, target_group, tags: Vec::new() }),
         1 => (balancer(), group())
             .prop_map(|(listener, target_group)| Change::ModifyListener { listener, target_group }),
         1 => balancer().prop_map(|listener| Change::DeleteListener { listener }),
         1 => group().prop_map(move |text| Change::CreateTargetGroup {
-            name: name(text), health_check: HealthCheckChange::default(),
+            name: name(text), health_check: HealthCheckChange::default(), vpc_id: None, tags: Vec::new(),
         }),
         1 => group().prop_map(|target_group| Change::DeleteTargetGroup { target_group }),
         1 => (balancer(), attributes(ObjectKind::LoadBalancer))
             .prop_map(|(load_balancer, attributes)| Change::ModifyLoadBalancerAttributes { load_balancer, attributes }),
+        1 => (balancer(), vec("[a-c]", 0..3), any::<bool>()).prop_map(|(load_balancer, zones, dual)| Change::SetSubnets {
+            load_balancer,
+            placement: Placement::of_zones(zones.into_iter().map(|zone| Zone::try_from(zone).expect("a letter"))),
+            ip_address_type: Some(if dual { IpAddressType::Dualstack } else { IpAddressType::Ipv4 }),
+        }),
+        2 => (vec(resource(), 0..3), vec(("(aws:)?[a-c]{1,2}", "[a-c]{0,2}"), 0..4))
+            .prop_map(|(resources, tags)| Change::AddTags { resources, tags }),
+        1 => (vec(resource(), 0..3), vec("[a-c]{1,2}", 0..3))
+            .prop_map(|(resources, keys)| Change::RemoveTags { resources, keys }),
         2 => (balancer(), attributes(ObjectKind::Listener))
             .prop_map(|(listener, attributes)| Change::ModifyListenerAttributes { listener, attributes }),
         6 => (group(), attributes(ObjectKind::TargetGroup))
@@ -163,6 +181,11 @@ fn assert_valid(state: &State) {
         assert!(check.timeout <= check.interval, "H-1");
         assert!(check.timeout.as_millis() >= 10, "H-2");
         assert!(group.targets.keys().all(|address| !address.is_multicast()), "O-3");
+    }
+    let of_groups = state.target_groups().map(|group| &group.tags);
+    let of_balancers = state.load_balancers().map(|balancer| &balancer.tags);
+    for (key, _) in of_groups.chain(of_balancers).flat_map(Tags::iter) {
+        assert!(!key.starts_with("aws:") && !key.is_empty());
     }
     for balancer in state.load_balancers() {
         let Some(group) = state.target_group_of(balancer) else {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::control::model::fixture::{pairs, state};
+use crate::control::model::{ErrorCode, MAX_TARGETS_PER_GROUP, Target};
 
 const NOW: u64 = 1_700_000_000_000;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -37,7 +38,7 @@ fn listener_attributes(attributes: &[(&str, &str)]) -> Change {
 fn accept(state: &State, change: &Change) -> (State, Vec<(Ipv4Addr, TargetChange)>) {
     match state.apply(change).expect("accepted") {
         (next, Outcome::Targets { changed, .. }) => (next, changed),
-        (next, Outcome::Attributes { .. } | Outcome::Object { .. }) => (next, Vec::new()),
+        (next, _) => (next, Vec::new()),
     }
 }
 

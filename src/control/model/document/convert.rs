@@ -5,15 +5,21 @@ use std::net::Ipv4Addr;
 
 use super::attributes::AttributeEntries;
 use super::health_check::HealthCheckDocument;
-use super::{ListenerDocument, LoadBalancerDocument, Source, TargetDocument, TargetGroupDocument, geneve};
+use super::tags::TagEntries;
+use super::{
+    ListenerDocument, LoadBalancerDocument, Source, SubnetDocument, TargetDocument, TargetGroupDocument,
+    geneve,
+};
 use crate::control::model::GENEVE_PORT;
 use crate::control::model::attributes::AttributeSet;
-use crate::control::model::change::{check_address, check_idle_timeout};
+use crate::control::model::change::check_idle_timeout;
 use crate::control::model::error::{ErrorCode, ModelError};
-use crate::control::model::name::{Name, ObjectId};
+use crate::control::model::name::{Name, ObjectId, Zone};
 use crate::control::model::objects::{Listener, LoadBalancer, Registration, State, Target, TargetGroup};
+use crate::control::model::placement::Placement;
 use crate::control::model::registry::ObjectKind;
 use crate::control::model::settings;
+use crate::control::model::targets::check_address;
 
 impl LoadBalancerDocument {
     /// `state` holds every target group, and the load balancers before this one.
@@ -28,7 +34,9 @@ impl LoadBalancerDocument {
         Ok(LoadBalancer {
             id: self.id.unwrap_or_else(|| ObjectId::derive("loadbalancer", &name, 0)),
             ip_address_type: self.ip_address_type,
-            zones: self.zones.into_iter().collect(),
+            placement: placement(self.zones, self.subnets)?,
+            created_unix_ms: self.created_unix_ms,
+            tags: self.tags.read()?,
             attributes: self.attributes.read(ObjectKind::LoadBalancer, source)?,
             listener,
             name,
@@ -36,15 +44,26 @@ impl LoadBalancerDocument {
     }
 
     pub(super) fn write(balancer: &LoadBalancer) -> LoadBalancerDocument {
+        let places = || balancer.placement.places().iter();
+        let zones = places().filter(|place| place.subnet.is_none());
+        let subnets = places();
         LoadBalancerDocument {
             name: balancer.name.clone(),
             id: Some(balancer.id),
             ip_address_type: balancer.ip_address_type,
-            zones: balancer.zones.iter().cloned().collect(),
+            zones: zones.filter_map(|place| place.zone.clone()).collect(),
+            subnets: subnets
+                .filter_map(|place| {
+                    Some(SubnetDocument { id: place.subnet.clone()?, zone: place.zone.clone() })
+                })
+                .collect(),
+            created_unix_ms: balancer.created_unix_ms,
+            tags: TagEntries::write(&balancer.tags),
             attributes: AttributeEntries::write(&balancer.attributes),
             listener: balancer.listener.as_ref().map(|listener| ListenerDocument {
                 id: Some(listener.id),
                 target_group: listener.target_group.clone(),
+                tags: TagEntries::write(&listener.tags),
                 attributes: AttributeEntries::write(&listener.attributes),
             }),
         }
@@ -73,9 +92,22 @@ impl ListenerDocument {
         Ok(Listener {
             id: self.id.unwrap_or_else(|| ObjectId::derive("listener", balancer, 0)),
             target_group: name,
+            tags: self.tags.read()?,
             attributes,
         })
     }
+}
+
+fn placement(zones: Vec<Zone>, subnets: Vec<SubnetDocument>) -> Result<Placement, ModelError> {
+    if subnets.is_empty() {
+        return Ok(Placement::of_zones(zones));
+    }
+    if !zones.is_empty() {
+        let message = "zones are given already; a load balancer has zones or subnets, not both";
+        return Err(ModelError::invalid(message).under("subnets"));
+    }
+    Placement::of_subnets(subnets.into_iter().map(|subnet| (subnet.id, subnet.zone)).collect())
+        .map_err(|error| error.under("subnets"))
 }
 
 impl TargetGroupDocument {
@@ -106,7 +138,8 @@ impl TargetGroupDocument {
             }
         }
         let id = self.id.unwrap_or_else(|| ObjectId::derive("targetgroup", &name, 0));
-        Ok(TargetGroup { name, id, health_check, attributes, targets })
+        let tags = self.tags.read()?;
+        Ok(TargetGroup { name, id, vpc_id: self.vpc_id, tags, health_check, attributes, targets })
     }
 
     pub(super) fn write(group: &TargetGroup) -> TargetGroupDocument {
@@ -115,6 +148,8 @@ impl TargetGroupDocument {
             id: Some(group.id),
             protocol: geneve(),
             port: GENEVE_PORT,
+            vpc_id: group.vpc_id.clone(),
+            tags: TagEntries::write(&group.tags),
             health_check: HealthCheckDocument::write(&group.health_check),
             attributes: AttributeEntries::write(&group.attributes),
             targets: group.targets.iter().map(TargetDocument::write).collect(),

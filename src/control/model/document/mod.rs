@@ -7,6 +7,7 @@
 mod attributes;
 mod convert;
 mod health_check;
+mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +20,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use self::attributes::AttributeEntries;
 use self::health_check::HealthCheckDocument;
+use self::tags::TagEntries;
 use super::error::{ErrorCode, ModelError};
-use super::name::{Name, ObjectId, Zone};
+use super::name::{ForeignId, Name, ObjectId, Zone};
 use super::objects::{IpAddressType, State, Weight};
 use crate::control::fault_path;
 
@@ -62,6 +64,17 @@ struct LoadBalancerDocument {
     /// The zones that it serves; every zone where it is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     zones: Vec<Zone>,
+    /// Instead of zones, the subnets that AWS's tools speak of, each with the zone that it stands for. Where no zone is
+    /// told it serves every zone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    subnets: Vec<SubnetDocument>,
+    /// When it was created, in milliseconds since 1970; written by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_unix_ms: Option<u64>,
+    /// Notes of its operator: up to 50, by key.
+    #[serde(default, skip_serializing_if = "TagEntries::is_empty")]
+    #[schemars(with = "tags::TagsSchema")]
+    tags: TagEntries,
     /// Attributes other than their defaults.
     #[serde(default, skip_serializing_if = "AttributeEntries::is_empty")]
     #[schemars(schema_with = "attributes::load_balancer_attributes")]
@@ -69,6 +82,18 @@ struct LoadBalancerDocument {
     /// Where its flows go; without a listener they are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     listener: Option<ListenerDocument>,
+}
+
+/// A subnet of a load balancer. Nothing is known of it here; it is kept and shown.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+#[schemars(rename = "Subnet")]
+struct SubnetDocument {
+    /// What AWS's tools call it.
+    id: ForeignId,
+    /// The zone that it stands for; told of all subnets of a load balancer or of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<Zone>,
 }
 
 /// A load balancer's listener.
@@ -81,6 +106,10 @@ struct ListenerDocument {
     id: Option<ObjectId>,
     /// The name of the target group that it forwards to.
     target_group: Name,
+    /// Notes of its operator: up to 50, by key.
+    #[serde(default, skip_serializing_if = "TagEntries::is_empty")]
+    #[schemars(with = "tags::TagsSchema")]
+    tags: TagEntries,
     /// Attributes other than their defaults.
     #[serde(default, skip_serializing_if = "AttributeEntries::is_empty")]
     #[schemars(schema_with = "attributes::listener_attributes")]
@@ -105,6 +134,13 @@ struct TargetGroupDocument {
     #[serde(default = "geneve_port")]
     #[schemars(extend("const" = super::GENEVE_PORT))]
     port: u16,
+    /// The VPC that AWS's tools have it in. Nothing is known of it here; it is kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vpc_id: Option<ForeignId>,
+    /// Notes of its operator: up to 50, by key.
+    #[serde(default, skip_serializing_if = "TagEntries::is_empty")]
+    #[schemars(with = "tags::TagsSchema")]
+    tags: TagEntries,
     /// How its targets are checked.
     #[serde(default)]
     health_check: HealthCheckDocument,

@@ -454,7 +454,7 @@ fn what_is_no_objects_document_is_refused_where_it_is_at_fault() {
         (
             "{\"version\": 1, \"target_groups\": [ { \"name\": \"fw\", \"weight\": 3 } ]}",
             "target_groups[0].weight: unknown field `weight`, expected one of `name`, `id`, `protocol`, \
-             `port`, `health_check`, `attributes`, `targets` at line 1 column 58",
+             `port`, `vpc_id`, `tags`, `health_check`, `attributes`, `targets` at line 1 column 58",
         ),
         (
             "{\"version\": 1, \"target_groups\": [ { \"name\": 7 } ]}",
@@ -491,13 +491,15 @@ fn what_is_stored_is_what_is_read_back() {
     let full = r#"{
         "version": 1, "generation": 41,
         "load_balancers": [ {
-            "name": "gw", "id": "00000000000000a1", "ip_address_type": "dualstack", "zones": ["a", "b"],
+            "name": "gw", "id": "00000000000000a1", "ip_address_type": "dualstack",
+            "subnets": [ { "id": "subnet-1", "zone": "a" }, { "id": "subnet-2", "zone": "b" } ],
+            "created_unix_ms": 1699000000000, "tags": { "Owner": "net" },
             "attributes": { "load_balancing.cross_zone.enabled": true },
-            "listener": { "id": "00000000000000a2", "target_group": "fw",
+            "listener": { "id": "00000000000000a2", "target_group": "fw", "tags": { "Stage": "" },
                           "attributes": { "flowgate.tcp.unknown_flow": "reset" } }
         } ],
         "target_groups": [ {
-            "name": "fw", "id": "00000000000000a3",
+            "name": "fw", "id": "00000000000000a3", "vpc_id": "vpc-1", "tags": { "a b": "c" },
             "health_check": { "protocol": "HTTPS", "port": "traffic-port", "path": "/up?full", "matcher": "200,301-302",
                               "interval_seconds": 20, "timeout_seconds": 6,
                               "healthy_threshold": 3, "unhealthy_threshold": 4 },
@@ -522,6 +524,107 @@ fn what_is_stored_is_what_is_read_back() {
     expected["target_groups"][0]["attributes"]["deregistration_delay.timeout_seconds"] = json!("60");
     assert_eq!(written, expected);
     assert_eq!(State::from_stored(&state.to_document()), Ok(state));
+}
+
+#[test]
+fn what_an_older_daemon_stored_is_read_and_says_no_more_than_it_did() {
+    // As version 0.1.0 wrote it.
+    let stored = r#"{
+  "version": 1,
+  "generation": 7,
+  "load_balancers": [
+    {
+      "name": "-gw-",
+      "id": "00000000000000a1",
+      "ip_address_type": "ipv4",
+      "zones": [
+        "a"
+      ],
+      "listener": {
+        "id": "00000000000000a2",
+        "target_group": "fw"
+      }
+    }
+  ],
+  "target_groups": [
+    {
+      "name": "fw",
+      "id": "00000000000000a3",
+      "protocol": "GENEVE",
+      "port": 6081,
+      "health_check": {
+        "protocol": "TCP",
+        "port": 80,
+        "interval_seconds": 10,
+        "timeout_seconds": 5,
+        "healthy_threshold": 5,
+        "unhealthy_threshold": 2
+      },
+      "targets": []
+    }
+  ]
+}
+"#;
+    let state = State::from_stored(stored).expect("read");
+    let balancer = state.load_balancer("-gw-").expect("there");
+    assert_eq!(balancer.created_unix_ms, None);
+    assert!(balancer.tags.is_empty() && balancer.placement.places().len() == 1);
+    assert_eq!(state.target_group("fw").expect("there").vpc_id, None);
+    let written: Value = serde_json::from_str(&state.to_document()).expect("JSON");
+    assert_eq!(
+        written["load_balancers"],
+        serde_json::from_str::<Value>(stored).expect("JSON")["load_balancers"]
+    );
+    assert_eq!(State::from_stored(&state.to_document()), Ok(state));
+}
+
+#[test]
+fn tags_subnets_and_vpcs_that_cannot_be_are_refused() {
+    use ErrorCode::{DuplicateTagKeys, InvalidConfigurationRequest, TooManyTags, ValidationError};
+    let many: serde_json::Map<String, Value> = (0..51).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let subnets = "/load_balancers/0/subnets";
+    assert_faults(&[
+        (
+            "/load_balancers/0/tags",
+            json!({ "aws:owner": "x" }),
+            ValidationError,
+            "load_balancers[0].tags.\"aws:owner\"",
+            "The tag key 'aws:owner' cannot begin with 'aws:'",
+        ),
+        (
+            "/load_balancers/0/listener/tags",
+            json!({ "k": 1 }),
+            ValidationError,
+            "load_balancers[0].listener.tags.k",
+            "invalid type: integer `1`, expected a string",
+        ),
+        (
+            "/target_groups/1/tags",
+            Value::Object(many),
+            TooManyTags,
+            "target_groups[1].tags",
+            "A resource would have 51 tags; it can have 50",
+        ),
+        (
+            "/target_groups/1/vpc_id",
+            json!("vpc 1"),
+            ValidationError,
+            "target_groups[1].vpc_id",
+            "the id 'vpc 1' must be 1 to 128 letters, digits and '._:/-'",
+        ),
+        (
+            subnets,
+            json!([{ "id": "s1", "zone": "a" }, { "id": "s2", "zone": "a" }]),
+            InvalidConfigurationRequest,
+            "load_balancers[0].subnets[1]",
+            "A load balancer cannot be attached to multiple subnets in the same Availability Zone",
+        ),
+    ]);
+    let both = r#"{ "version": 1, "load_balancers": [ { "name": "gw", "zones": ["a"], "subnets": [{ "id": "s" }] } ] }"#;
+    assert_eq!(refusal(both).path.as_deref(), Some("load_balancers[0].subnets"));
+    let twice = r#"{ "version": 1, "target_groups": [ { "name": "fw", "tags": { "a": "1", "a": "1" } } ] }"#;
+    let error = refusal(twice);
+    assert_eq!((error.code, error.path.as_deref()), (DuplicateTagKeys, Some("target_groups[0].tags.a")));
 }
 
 #[test]

@@ -12,19 +12,21 @@ fn balancer(text: &str) -> Change {
     Change::CreateLoadBalancer {
         name: name(text),
         ip_address_type: IpAddressType::Ipv4,
-        zones: BTreeSet::new(),
+        placement: Placement::everywhere(),
+        tags: Vec::new(),
+        now_unix_ms: 1_700_000_000_000,
     }
 }
 
 fn listener(load_balancer: &str, target_group: &str) -> Change {
     let (load_balancer, target_group) = (load_balancer.to_owned(), target_group.to_owned());
-    Change::CreateListener { load_balancer, target_group }
+    Change::CreateListener { load_balancer, target_group, tags: Vec::new() }
 }
 
 fn group(text: &str, protocol: &str) -> Change {
     let health_check =
         HealthCheckChange { protocol: Some(protocol.to_owned()), ..HealthCheckChange::default() };
-    Change::CreateTargetGroup { name: name(text), health_check }
+    Change::CreateTargetGroup { name: name(text), health_check, vpc_id: None, tags: Vec::new() }
 }
 
 fn delete_balancer(reference: &str) -> Change {
@@ -75,6 +77,108 @@ fn o1_a_load_balancer_is_created_without_a_listener_and_given_one() {
 }
 
 #[test]
+fn what_an_object_is_created_with_is_kept_and_is_part_of_what_was_asked_for() {
+    let zone = |name: &str| name.to_owned().try_into().expect("a zone");
+    let subnet = |id: &str, name: &str| (id.to_owned().try_into().expect("an id"), Some(zone(name)));
+    let subnets = |given| Placement::of_subnets(given).expect("allowed");
+    let create = |places: &Placement, tags: &[(&str, &str)], now_unix_ms| Change::CreateLoadBalancer {
+        name: name("second"),
+        ip_address_type: IpAddressType::Ipv4,
+        placement: places.clone(),
+        tags: pairs(tags),
+        now_unix_ms,
+    };
+    let places = subnets(vec![subnet("subnet-2", "b"), subnet("subnet-1", "a")]);
+    let (next, _) = accept(&state(), &create(&places, &[("k", "v")], 5));
+    let created = next.load_balancer("second").expect("there");
+    assert_eq!((created.created_unix_ms, &created.placement), (Some(5), &places));
+    assert_eq!(created.tags.iter().collect::<Vec<_>>(), [("k", "v")]);
+    let (same, change) = accept(&next, &create(&places, &[("k", "v")], 6));
+    assert_eq!((change, &same), (Some(ObjectChange::Unchanged), &next), "later is no other setting");
+    for other in [create(&Placement::everywhere(), &[("k", "v")], 5), create(&places, &[("k", "w")], 5)] {
+        assert_eq!(refuse(&next, &other).0, ErrorCode::DuplicateLoadBalancerName);
+    }
+
+    let group = |vpc_id: Option<&str>, tags| Change::CreateTargetGroup {
+        name: name("web"),
+        health_check: HealthCheckChange::default(),
+        vpc_id: vpc_id.map(|id| id.to_owned().try_into().expect("an id")),
+        tags: pairs(tags),
+    };
+    let (next, _) = accept(&next, &group(Some("vpc-1"), &[("k", "v")]));
+    let created = next.target_group("web").expect("there");
+    assert_eq!(created.vpc_id.as_ref().map(ForeignId::as_str), Some("vpc-1"));
+    assert_eq!(accept(&next, &group(Some("vpc-1"), &[("k", "v")])).1, Some(ObjectChange::Unchanged));
+    for other in [group(None, &[("k", "v")]), group(Some("vpc-1"), &[])] {
+        assert_eq!(refuse(&next, &other).0, ErrorCode::DuplicateTargetGroupName);
+    }
+
+    let listener = |tags| Change::CreateListener {
+        load_balancer: "second".to_owned(),
+        target_group: "web".to_owned(),
+        tags: pairs(tags),
+    };
+    let (next, _) = accept(&next, &listener(&[("k", "v")]));
+    assert_eq!(accept(&next, &listener(&[("k", "v")])).1, Some(ObjectChange::Unchanged));
+    assert_eq!(refuse(&next, &listener(&[])).0, ErrorCode::TooManyListeners);
+    assert_eq!(State::from_stored(&next.to_document()), Ok(next));
+}
+
+#[test]
+fn bad_tags_create_nothing() {
+    let twice = pairs(&[("k", "1"), ("k", "2")]);
+    let (lb, tg) = (name("second"), name("web"));
+    for change in [
+        Change::CreateLoadBalancer {
+            name: lb,
+            ip_address_type: IpAddressType::Ipv4,
+            placement: Placement::everywhere(),
+            tags: twice.clone(),
+            now_unix_ms: 0,
+        },
+        Change::CreateTargetGroup {
+            name: tg,
+            health_check: HealthCheckChange::default(),
+            vpc_id: None,
+            tags: twice.clone(),
+        },
+        Change::CreateListener { load_balancer: "gw".to_owned(), target_group: "fw".to_owned(), tags: twice },
+    ] {
+        assert_eq!(refuse(&state(), &change).0, ErrorCode::DuplicateTagKeys, "{change:?}");
+    }
+}
+
+// O-1
+#[test]
+fn zones_and_the_type_of_addresses_can_be_changed() {
+    let zones = |names: &[&str]| {
+        Placement::of_zones(names.iter().map(|name| (*name).to_owned().try_into().expect("a zone")))
+    };
+    let set = |placement: Placement, ip_address_type| Change::SetSubnets {
+        load_balancer: "gw".to_owned(),
+        placement,
+        ip_address_type,
+    };
+    let (next, change) = accept(&state(), &set(zones(&["a"]), None));
+    assert_eq!((change, next.generation()), (Some(ObjectChange::Modified), 1));
+    let (same, change) = accept(&next, &set(zones(&["a"]), Some(IpAddressType::Ipv4)));
+    assert_eq!((change, &same), (Some(ObjectChange::Unchanged), &next));
+    let (next, _) = accept(&next, &set(zones(&["b"]), Some(IpAddressType::Dualstack)));
+    let balancer = next.load_balancer("gw").expect("there");
+    assert_eq!((&balancer.placement, balancer.ip_address_type), (&zones(&["b"]), IpAddressType::Dualstack));
+    assert_eq!(balancer.listener, state().load_balancer("gw").expect("there").listener, "nothing else");
+
+    let ip = |to| Change::SetIpAddressType { load_balancer: "gw".to_owned(), ip_address_type: to };
+    assert_eq!(accept(&next, &ip(IpAddressType::Dualstack)).1, Some(ObjectChange::Unchanged));
+    let (next, change) = accept(&next, &ip(IpAddressType::Ipv4));
+    assert_eq!(change, Some(ObjectChange::Modified));
+    assert_eq!(next.load_balancer("gw").expect("there").ip_address_type, IpAddressType::Ipv4);
+    let nobody =
+        Change::SetIpAddressType { load_balancer: "nobody".to_owned(), ip_address_type: IpAddressType::Ipv4 };
+    assert_eq!(refuse(&next, &nobody).0, ErrorCode::LoadBalancerNotFound);
+}
+
+#[test]
 fn what_is_there_as_asked_for_is_no_change_and_otherwise_a_duplicate() {
     let (next, _) = accept(&state(), &balancer("second"));
     let (next, _) = accept(&next, &group("web", "HTTPS"));
@@ -86,7 +190,9 @@ fn what_is_there_as_asked_for_is_no_change_and_otherwise_a_duplicate() {
     let dualstack = Change::CreateLoadBalancer {
         name: name("second"),
         ip_address_type: IpAddressType::Dualstack,
-        zones: BTreeSet::new(),
+        placement: Placement::everywhere(),
+        tags: Vec::new(),
+        now_unix_ms: 1_700_000_000_000,
     };
     assert_eq!(
         refuse(&next, &dualstack),

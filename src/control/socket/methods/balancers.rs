@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::fault;
-use crate::control::model::{Change, IpAddressType, LoadBalancer, Name, State, Zone};
+use crate::control::model::{Change, IpAddressType, LoadBalancer, Name, Placement, State, Zone};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use schemars::JsonSchema;
@@ -152,7 +152,9 @@ fn create_load_balancer(
     let change = Change::CreateLoadBalancer {
         name: asked.name.clone(),
         ip_address_type: asked.ip_address_type,
-        zones: asked.availability_zones.into_iter().collect(),
+        placement: Placement::of_zones(asked.availability_zones),
+        tags: Vec::new(),
+        now_unix_ms: u64::try_from(call.service.now().unix_ms()).unwrap_or(0),
     };
     let generation = changed(call, &change, "Name")?;
     let state = call.service.state();
@@ -200,8 +202,10 @@ impl LoadBalancerDescription {
             state: LoadBalancerState { code: "active".to_owned() },
             ip_address_type: balancer.ip_address_type,
             availability_zones: balancer
-                .zones
+                .placement
+                .places()
                 .iter()
+                .filter_map(|place| place.zone.as_ref())
                 .map(|zone| AvailabilityZone { zone_name: zone.to_string() })
                 .collect(),
         }
@@ -329,7 +333,8 @@ pub struct ChangedListeners {
 fn create_listener(call: &Call<'_>, asked: CreateListener) -> Result<ChangedListeners, RpcError> {
     let CreateListener { load_balancer_arn, default_actions } = asked;
     let target_group = target_of(default_actions)?;
-    let change = Change::CreateListener { load_balancer: load_balancer_arn.clone(), target_group };
+    let change =
+        Change::CreateListener { load_balancer: load_balancer_arn.clone(), target_group, tags: Vec::new() };
     let generation = changed(call, &change, "LoadBalancerArn")?;
     Ok(ChangedListeners { listeners: listener_of(call, &load_balancer_arn), generation })
 }

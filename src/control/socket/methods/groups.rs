@@ -222,7 +222,12 @@ fn create_target_group(call: &Call<'_>, asked: CreateTargetGroup) -> Result<Chan
             return Err(RpcError::invalid_params(parameter, message));
         }
     }
-    let change = Change::CreateTargetGroup { name: asked.name.clone(), health_check: asked.health_check()? };
+    let change = Change::CreateTargetGroup {
+        name: asked.name.clone(),
+        health_check: asked.health_check()?,
+        vpc_id: None,
+        tags: Vec::new(),
+    };
     let generation = changed(call, &change, "Name")?;
     Ok(ChangedTargetGroups { target_groups: described(call, asked.name.as_str()), generation })
 }

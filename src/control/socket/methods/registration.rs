@@ -155,7 +155,7 @@ fn apply(call: &Call<'_>, change: &Change) -> Result<Registrations, RpcError> {
         .map_err(|error| fault::of_change(error, "TargetGroupArn", &call.service.state()))?;
     let changed = match outcome {
         Outcome::Targets { changed, .. } => changed,
-        Outcome::Attributes { .. } | Outcome::Object { .. } => Vec::new(),
+        Outcome::Attributes { .. } | Outcome::Object { .. } | Outcome::Tags { .. } => Vec::new(),
     };
     let changed = changed
         .into_iter()
