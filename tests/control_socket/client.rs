@@ -18,7 +18,11 @@ impl Client {
 
     /// Connects, and reads nothing.
     pub fn connect_rudely(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).unwrap();
+        Client::over(UnixStream::connect(path).unwrap())
+    }
+
+    /// On a connection that there is already, without reading.
+    pub fn over(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
         Client(BufReader::new(stream))

@@ -331,6 +331,11 @@ impl Daemon {
     }
 
     pub fn start_with(limits: Limits) -> Self {
+        Daemon::start_for(limits, None, 0o660)
+    }
+
+    /// With a socket of this group and mode.
+    pub fn start_for(limits: Limits, group: Option<&'static str>, mode: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flowgated.sock");
         let (happen, mut happenings) = tokio::sync::mpsc::unbounded_channel();
@@ -340,7 +345,7 @@ impl Daemon {
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
                 let fake = Rc::new(Fake::new());
-                let listener = ControlListener::bind(&path, None).unwrap();
+                let listener = ControlListener::bind(&path, group, mode).unwrap();
                 ready.send(()).unwrap();
                 let service: Rc<dyn Service> = Rc::clone(&fake) as Rc<dyn Service>;
                 let serving = serve(listener, service, Rc::new(methods::debug_dispatcher()), limits);

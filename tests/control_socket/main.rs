@@ -9,4 +9,5 @@ mod crowds;
 mod documentation;
 mod fake;
 mod methods;
+mod roles;
 mod subscription;

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::fake::{Daemon, Fake};
-use flowgate::control::socket::{Call, Role, Session, Subscribers, methods};
+use flowgate::control::socket::{Call, Peer, Role, Session, Subscribers, methods};
 use serde_json::{Value, json};
 
 const GROUP_ARN: &str =
@@ -28,7 +28,7 @@ fn the_first_line_says_who_speaks_what_and_at_which_generation() {
         client.read(),
         json!({"jsonrpc": "2.0", "method": "hello", "params": {
             "Product": "flowgate", "Version": env!("CARGO_PKG_VERSION"),
-            "Protocol": {"Major": 1, "Minor": 2}, "Generation": 0, "MaxLine": 1_048_576
+            "Protocol": {"Major": 1, "Minor": 2}, "Generation": 0, "Role": "admin", "MaxLine": 1_048_576
         }})
     );
     client
@@ -456,7 +456,7 @@ fn the_clock_can_be_advanced_only_where_the_daemon_was_started_for_it() {
 fn a_change_that_cannot_be_stored_is_not_made_and_says_so() {
     let fake = Fake::new();
     fake.fill_the_disk();
-    let session = Session::new(Role::Admin, Subscribers::new(1));
+    let session = Session::new(Peer { uid: 0, pid: None, role: Role::Admin }, Subscribers::new(1));
     let call = Call { service: &fake, session: &session };
     let dispatcher = methods::dispatcher();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

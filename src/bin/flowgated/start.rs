@@ -16,7 +16,7 @@ use flowgate::control::health::check::SocketChecker;
 use flowgate::control::host::HostMover;
 use flowgate::control::neighbours::Neighbours;
 use flowgate::control::netlink::watch;
-use flowgate::control::node::{HugePages, NodeConfig};
+use flowgate::control::node::{HugePages, NodeConfig, Socket};
 use flowgate::control::socket::{ControlListener, Limits, methods, serve};
 use flowgate::control::store::Store;
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
@@ -53,7 +53,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From here on a signal ends the run in order: what was changed in the kernel is put back.
     let mut stops = Stops::new(&runtime)?;
-    let listener = ControlListener::bind(&config.socket.path, config.socket.group.as_deref())?;
+    let Socket { path, group, mode } = &config.socket;
+    let listener = ControlListener::bind(path, group.as_deref(), mode.bits())?;
     let (kernel_links, findings) = survey(config)?;
     for Finding { is_fault, text } in findings {
         if is_fault {

@@ -27,8 +27,8 @@ pub use addresses::{HostAddress, LinkName, Prefix};
 pub use error::ConfigError;
 pub use interfaces::{Interface, NodeInterface, NodeRoute, Route};
 pub use sections::{
-    Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, Underlay, WorkerIdle,
-    Workers,
+    Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, SocketMode, Underlay,
+    WorkerIdle, Workers,
 };
 pub use values::{Device, EndpointKind, HashSeed, InterfaceAddress, MacAddress, WireId};
 

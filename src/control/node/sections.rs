@@ -20,8 +20,38 @@ pub struct Socket {
     /// The Unix socket's path.
     #[serde(default = "Socket::default_path")]
     pub path: PathBuf,
-    /// The group that may use it (mode 0660); without one the daemon's own.
+    /// The group whose members may change things by it, as root and the daemon's own user may; without one the
+    /// daemon's own.
     pub group: Option<String>,
+    /// Who may connect. Whoever does and is no admin looks at everything and changes nothing.
+    #[serde(default)]
+    pub mode: SocketMode,
+}
+
+/// Who may connect to the socket, as the permissions of its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SocketMode {
+    /// The daemon's own user, and root.
+    #[serde(rename = "0600")]
+    Owner,
+    /// Members of its group too.
+    #[default]
+    #[serde(rename = "0660")]
+    Group,
+    /// Everybody on the machine.
+    #[serde(rename = "0666")]
+    Everybody,
+}
+
+impl SocketMode {
+    /// The permissions.
+    pub fn bits(self) -> u32 {
+        match self {
+            SocketMode::Owner => 0o600,
+            SocketMode::Group => 0o660,
+            SocketMode::Everybody => 0o666,
+        }
+    }
 }
 
 /// `[eal]`: DPDK's environment.
@@ -270,7 +300,7 @@ impl Underlay {
 
 impl Default for Socket {
     fn default() -> Socket {
-        Socket { path: Socket::default_path(), group: None }
+        Socket { path: Socket::default_path(), group: None, mode: SocketMode::default() }
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::dispatcher::{Call, Dispatcher};
 use super::framing::{Frame, Lines, MAX_LINE};
+use super::role::Role;
 use super::rpc::{self, INVALID_REQUEST, Id, RpcError};
 use super::service::Service;
 use super::session::{Delivery, Session, Subscription};
@@ -39,8 +40,18 @@ pub struct Hello {
     pub protocol: ProtocolVersion,
     /// The configuration's number: every accepted change raises it.
     pub generation: u64,
+    /// What this connection may do. A daemon that does not say so lets it do everything.
+    #[serde(default = "Hello::all")]
+    pub role: Role,
     /// The longest line taken, in bytes.
     pub max_line: usize,
+}
+
+impl Hello {
+    /// What every connection might do before there were roles.
+    fn all() -> Role {
+        Role::Admin
+    }
 }
 
 /// The version of the protocol.
@@ -164,6 +175,7 @@ impl Connection {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: ProtocolVersion { major: API_MAJOR, minor: API_MINOR },
             generation: self.service.state().generation(),
+            role: self.session.role(),
             max_line: MAX_LINE,
         };
         self.gathered.extend_from_slice(rpc::notification("hello", &hello).as_bytes());

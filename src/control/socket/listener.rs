@@ -6,8 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+use super::role::Admins;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-use nix::unistd::Group;
+use nix::unistd::{Group, geteuid};
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,10 +16,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// Read and write for the owner and the group, nothing for others: whoever may connect may change
-/// everything.
-pub const MODE: u32 = 0o660;
 
 /// How long another daemon's start on the same folder is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -55,15 +52,16 @@ pub struct ControlListener {
     listener: UnixListener,
     path: PathBuf,
     identity: (u64, u64),
+    admins: Admins,
 }
 
 impl ControlListener {
-    /// Listens at `path`, with mode [`MODE`] and the group `group` if one is named. The folder is
-    /// made if only its last part is missing.
+    /// Listens at `path`, with the permissions `mode` and the group `group` if one is named. The folder is
+    /// made if only its last part is missing, and then open to look into: who may connect is the socket's to say.
     ///
     /// # Errors
     /// [`BindError`]; nothing is left behind then.
-    pub fn bind(path: &Path, group: Option<&str>) -> Result<Self, BindError> {
+    pub fn bind(path: &Path, group: Option<&str>, mode: u32) -> Result<Self, BindError> {
         let failed = |step| move |source| BindError::Io { path: path.to_owned(), step, source };
         let group = group.map(find_group).transpose().map_err(|error| match error {
             GroupError::Unknown(name) => BindError::NoSuchGroup(name),
@@ -75,6 +73,8 @@ impl ControlListener {
         };
         if !folder.exists() {
             fs::create_dir(folder).map_err(failed("making its folder"))?;
+            fs::set_permissions(folder, Permissions::from_mode(0o755))
+                .map_err(failed("opening its folder"))?;
         }
         // Held from the look at what is there until our own file is in place.
         let _lock = lock(folder).map_err(failed("locking its folder"))?;
@@ -91,14 +91,19 @@ impl ControlListener {
         let listener = UnixListener::bind(&draft).map_err(failed("binding"))?;
         let placed = (|| {
             chown(&draft, None, group).map_err(failed("giving it to its group"))?;
-            fs::set_permissions(&draft, Permissions::from_mode(MODE)).map_err(failed("setting its mode"))?;
+            fs::set_permissions(&draft, Permissions::from_mode(mode)).map_err(failed("setting its mode"))?;
             listener.set_nonblocking(true).map_err(failed("making it non-blocking"))?;
             let made = fs::symlink_metadata(&draft).map_err(failed("looking at it"))?;
             fs::rename(&draft, path).map_err(failed("putting it in its place"))?;
-            Ok((made.dev(), made.ino()))
+            Ok(made)
         })();
         match placed {
-            Ok(identity) => Ok(ControlListener { listener, path: path.to_owned(), identity }),
+            Ok(made) => Ok(ControlListener {
+                listener,
+                path: path.to_owned(),
+                identity: (made.dev(), made.ino()),
+                admins: Admins { uid: geteuid().as_raw(), gid: made.gid() },
+            }),
             Err(error) => {
                 // The first error is the one to tell.
                 fs::remove_file(&draft).ok();
@@ -110,6 +115,11 @@ impl ControlListener {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Who may change things by it, besides root.
+    pub(super) fn admins(&self) -> Admins {
+        self.admins
     }
 
     /// The socket, for the runtime.
@@ -198,11 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_for_owner_and_group_only_and_goes_with_the_daemon() {
+    fn the_socket_has_the_mode_that_it_was_to_have_and_goes_with_the_daemon() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made/s.sock");
-        let listener = ControlListener::bind(&path, None).unwrap();
+        for mode in [0o600, 0o666] {
+            let _listener = ControlListener::bind(&path, None, mode).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+        }
+        let listener = ControlListener::bind(&path, None, 0o660).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o660);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o7777, 0o755);
         assert_eq!(names(path.parent().unwrap()), ["s.sock"]);
         UnixStream::connect(&path).unwrap();
         drop(listener);
@@ -213,8 +228,8 @@ mod tests {
     fn a_living_daemon_keeps_its_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sock");
-        let first = ControlListener::bind(&path, None).unwrap();
-        let error = ControlListener::bind(&path, None).unwrap_err();
+        let first = ControlListener::bind(&path, None, 0o660).unwrap();
+        let error = ControlListener::bind(&path, None, 0o660).unwrap_err();
         assert!(matches!(error, BindError::InUse(_)), "{error}");
         assert!(error.to_string().contains("stop it, or give this one another socket path"));
         UnixStream::connect(&path).unwrap();
@@ -225,7 +240,7 @@ mod tests {
     fn a_daemon_that_answers_nobody_still_lives() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sock");
-        let _first = ControlListener::bind(&path, None).unwrap();
+        let _first = ControlListener::bind(&path, None, 0o660).unwrap();
         // Fill its queue of connections, which nobody accepts.
         let ask = || {
             let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -240,7 +255,7 @@ mod tests {
             }
         };
         assert_eq!(full.unwrap_err(), nix::Error::EAGAIN);
-        assert!(matches!(ControlListener::bind(&path, None), Err(BindError::InUse(_))));
+        assert!(matches!(ControlListener::bind(&path, None, 0o660), Err(BindError::InUse(_))));
     }
 
     #[test]
@@ -250,7 +265,7 @@ mod tests {
         // std leaves the file behind, as a killed daemon does.
         drop(UnixListener::bind(&path).unwrap());
         assert!(UnixStream::connect(&path).is_err());
-        let _listener = ControlListener::bind(&path, None).unwrap();
+        let _listener = ControlListener::bind(&path, None, 0o660).unwrap();
         UnixStream::connect(&path).unwrap();
     }
 
@@ -259,7 +274,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sock");
         drop(UnixListener::bind(draft_path(&path)).unwrap());
-        let _listener = ControlListener::bind(&path, None).unwrap();
+        let _listener = ControlListener::bind(&path, None, 0o660).unwrap();
         assert_eq!(names(folder.path()), ["s.sock"]);
     }
 
@@ -268,7 +283,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("precious");
         fs::write(&path, "data").unwrap();
-        assert!(matches!(ControlListener::bind(&path, None), Err(BindError::NotASocket(_))));
+        assert!(matches!(ControlListener::bind(&path, None, 0o660), Err(BindError::NotASocket(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "data");
         assert_eq!(names(folder.path()), ["precious"]);
     }
@@ -276,7 +291,8 @@ mod tests {
     #[test]
     fn a_group_that_does_not_exist_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = ControlListener::bind(&folder.path().join("s"), Some("no-such-group")).unwrap_err();
+        let error =
+            ControlListener::bind(&folder.path().join("s"), Some("no-such-group"), 0o660).unwrap_err();
         assert!(error.to_string().starts_with("there is no group \"no-such-group\" on this system: make it"));
         assert!(names(folder.path()).is_empty());
     }
@@ -284,7 +300,7 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_for_a_socket_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let error = ControlListener::bind(&folder.path().join("x".repeat(120)), None).unwrap_err();
+        let error = ControlListener::bind(&folder.path().join("x".repeat(120)), None, 0o660).unwrap_err();
         assert!(matches!(error, BindError::Io { .. }), "{error}");
         assert!(names(folder.path()).is_empty());
     }
@@ -293,9 +309,9 @@ mod tests {
     fn the_successors_socket_is_not_removed_by_its_predecessor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sock");
-        let first = ControlListener::bind(&path, None).unwrap();
+        let first = ControlListener::bind(&path, None, 0o660).unwrap();
         fs::remove_file(&path).unwrap();
-        let _second = ControlListener::bind(&path, None).unwrap();
+        let _second = ControlListener::bind(&path, None, 0o660).unwrap();
         drop(first);
         UnixStream::connect(&path).unwrap();
     }

@@ -3,7 +3,7 @@
 //! The control core runs [`serve`] as a task of its current-thread runtime, inside a `LocalSet`. Promises that
 //! whatever clients do, what is held for them is bounded: [`Limits::connections`] connections, one line
 //! and one answer each, and the events of one shared, bounded channel. A full house is no lock-out: a newcomer
-//! takes the place of the connection that has been silent longest.
+//! takes the place of the connection that has been silent longest, and one that only reads never an admin's.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +36,7 @@ pub async fn serve(
     limits: Limits,
 ) -> io::Result<()> {
     let incoming = listener.listener()?;
+    let admins = listener.admins();
     let subscribers = Subscribers::new(limits.subscribers);
     let mut sessions: Vec<Weak<Session>> = Vec::new();
     let mut connections = JoinSet::new();
@@ -47,7 +48,8 @@ pub async fn serve(
                 }
                 continue;
             }
-            accepted = incoming.accept() => match accepted {
+            // Those whose place is taken need a moment to end, and are not to pile up.
+            accepted = incoming.accept(), if connections.len() < 2 * limits.connections => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "the control socket cannot accept a connection");
@@ -56,12 +58,19 @@ pub async fn serve(
                 }
             },
         };
+        let peer = match admins.peer(&stream) {
+            Ok(peer) => peer,
+            Err(error) => {
+                tracing::warn!(%error, "the kernel does not say who has connected to the control socket");
+                continue;
+            }
+        };
         sessions.retain(|session| session.strong_count() > 0);
-        if sessions.len() >= limits.connections && !make_room(&mut sessions) {
+        if sessions.len() >= limits.connections && !make_room(&mut sessions, peer.role) {
             connections.spawn_local(connection::turn_away(stream, CloseReason::Full));
             continue;
         }
-        let session = Rc::new(Session::new(Role::Admin, Rc::clone(&subscribers)));
+        let session = Rc::new(Session::new(peer, Rc::clone(&subscribers)));
         sessions.push(Rc::downgrade(&session));
         connections.spawn_local(connection::run(
             stream,
@@ -72,14 +81,15 @@ pub async fn serve(
     }
 }
 
-/// Asks the connection that has been silent longest, and does not subscribe, to end. False if there is none.
-fn make_room(sessions: &mut Vec<Weak<Session>>) -> bool {
+/// Asks a connection that does not subscribe to end, for the sake of a newcomer of the role `newcomer`: of those
+/// that may do least and no more than the newcomer, the one that has been silent longest. False if there is none.
+fn make_room(sessions: &mut Vec<Weak<Session>>, newcomer: Role) -> bool {
     let silent = sessions
         .iter()
         .enumerate()
         .filter_map(|(index, session)| Some((index, session.upgrade()?)))
-        .filter(|(_, session)| !session.is_subscribed())
-        .min_by_key(|(_, session)| session.active());
+        .filter(|(_, session)| !session.is_subscribed() && session.role() <= newcomer)
+        .min_by_key(|(_, session)| (session.role(), session.active()));
     let Some((index, session)) = silent else { return false };
     session.evict();
     sessions.swap_remove(index);

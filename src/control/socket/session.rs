@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::role::Role;
+use super::role::{Peer, Role};
 use super::rpc::RpcError;
 use crate::control::events::{Event, EventKind};
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,8 @@ use tokio::time::Instant;
 pub struct Limits {
     /// Connections at a time. One more takes the place of the one that has been silent longest.
     pub connections: usize,
-    /// Connections that may subscribe to events; fewer than `connections`.
+    /// Connections that may subscribe to events, fewer than `connections`; half of them, rounded up, may be of
+    /// peers that only read.
     pub subscribers: usize,
 }
 
@@ -33,7 +34,7 @@ impl Default for Limits {
 
 /// One connection's state.
 pub struct Session {
-    role: Role,
+    peer: Peer,
     subscribers: Rc<Subscribers>,
     subscribed: Cell<bool>,
     new_subscription: RefCell<Option<Subscription>>,
@@ -46,12 +47,43 @@ pub struct Session {
 pub struct Subscribers {
     limit: usize,
     now: Cell<usize>,
+    /// Of these, peers that only read.
+    read_only: Cell<usize>,
 }
 
 impl Subscribers {
     /// A count that stops at `limit`.
     pub fn new(limit: usize) -> Rc<Self> {
-        Rc::new(Subscribers { limit, now: Cell::new(0) })
+        Rc::new(Subscribers { limit, now: Cell::new(0), read_only: Cell::new(0) })
+    }
+}
+
+impl Subscribers {
+    fn add(&self, role: Role) -> Result<(), RpcError> {
+        let full = |limit: usize, who: &str| {
+            let message = format!("{limit} {who} are subscribed, and no more may be");
+            RpcError::refused("TooManySubscribers", message).hint("end one of the subscribers")
+        };
+        if self.now.get() >= self.limit {
+            return Err(full(self.limit, "connections"));
+        }
+        if role == Role::ReadOnly {
+            // Else whoever may only look could keep every admin from looking.
+            let limit = self.limit.div_ceil(2);
+            if self.read_only.get() >= limit {
+                return Err(full(limit, "connections that only read"));
+            }
+            self.read_only.set(self.read_only.get() + 1);
+        }
+        self.now.set(self.now.get() + 1);
+        Ok(())
+    }
+
+    fn remove(&self, role: Role) {
+        if role == Role::ReadOnly {
+            self.read_only.set(self.read_only.get() - 1);
+        }
+        self.now.set(self.now.get() - 1);
     }
 }
 
@@ -74,9 +106,9 @@ pub enum Delivery {
 
 impl Session {
     /// A session that has just connected.
-    pub fn new(role: Role, subscribers: Rc<Subscribers>) -> Self {
+    pub fn new(peer: Peer, subscribers: Rc<Subscribers>) -> Self {
         Session {
-            role,
+            peer,
             subscribers,
             subscribed: Cell::new(false),
             new_subscription: RefCell::new(None),
@@ -91,24 +123,22 @@ impl Session {
     /// # Errors
     /// When as many connections as may subscribe already do.
     pub fn subscribe(&self, events: Receiver<Event>, wanted: Option<Vec<EventKind>>) -> Result<(), RpcError> {
-        if !self.subscribed.replace(true) {
-            let Subscribers { limit, now } = &*self.subscribers;
-            if now.get() >= *limit {
-                self.subscribed.set(false);
-                let message = format!("{limit} connections are subscribed, and no more may be");
-                return Err(
-                    RpcError::refused("TooManySubscribers", message).hint("end one of the subscribers")
-                );
-            }
-            now.set(now.get() + 1);
+        if !self.subscribed.get() {
+            self.subscribers.add(self.role())?;
+            self.subscribed.set(true);
         }
         self.new_subscription.replace(Some(Subscription { events, wanted }));
         Ok(())
     }
 
+    /// Who has connected.
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
     /// What the peer may do.
     pub fn role(&self) -> Role {
-        self.role
+        self.peer.role
     }
 
     /// Whether this connection has subscribed.
@@ -145,7 +175,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.is_subscribed() {
-            self.subscribers.now.set(self.subscribers.now.get() - 1);
+            self.subscribers.remove(self.role());
         }
     }
 }

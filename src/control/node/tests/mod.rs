@@ -402,6 +402,20 @@ fn a_socket_whose_path_no_kernel_takes_is_refused() {
 }
 
 #[test]
+fn the_sockets_mode_is_one_of_three_and_never_lets_others_in_unasked() {
+    let mode =
+        |text: &str| NodeConfig::parse(&format!("{GOOD}\n[socket]\n{text}\n")).map(|c| c.socket.mode.bits());
+    for (text, bits) in
+        [("", 0o660), ("mode = \"0600\"", 0o600), ("mode = \"0660\"", 0o660), ("mode = \"0666\"", 0o666)]
+    {
+        assert_eq!(mode(text), Ok(bits), "{text}");
+    }
+    for bad in ["mode = \"0777\"", "mode = \"660\"", "mode = 660", "mode = 0o660"] {
+        assert!(mode(bad).unwrap_err().to_string().starts_with("socket.mode: "), "{bad}");
+    }
+}
+
+#[test]
 fn eal_arguments_that_the_file_has_keys_for_are_refused() {
     let with = |argument: &str| format!("{GOOD}\n[eal]\nargs = [\"--log-level=7\", \"{argument}\"]\n");
     let cases = [
