@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use super::flags::{attribute, target, target_name};
 use super::lifecycle::{
     CreateListenerFlags, CreateLoadBalancerFlags, CreateTargetGroupFlags, ModifyDefaultActionFlags,
     ModifyHealthCheckFlags,
 };
+use super::output::{Format, Query};
+use super::shorthand::{self, Listed};
 use crate::control::events::EventKind;
 use crate::control::socket::DEFAULT_PATH;
 use crate::control::socket::methods::attributes::{
@@ -36,9 +37,15 @@ pub(super) struct Arguments {
     /// The daemon's control socket.
     #[arg(long, global = true, env = "FLOWGATE_SOCKET", value_name = "PATH", default_value = DEFAULT_PATH)]
     pub(super) socket: PathBuf,
-    /// Print the result as JSON instead of a table.
+    /// The form of the result; a table, if nothing else is said.
+    #[arg(long, global = true, value_enum, env = "FLOWGATE_OUTPUT", value_name = "FORMAT")]
+    pub(super) output: Option<Format>,
+    /// Short for --output json.
     #[arg(long, global = true)]
     pub(super) json: bool,
+    /// What to print of the result: a JMESPath expression over its JSON.
+    #[arg(long, global = true, value_parser = Query::read, value_name = "JMESPATH")]
+    pub(super) query: Option<Query>,
     /// What to do.
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -206,13 +213,16 @@ pub(super) struct TargetHealthFlags {
     #[command(flatten)]
     group: TargetGroupFlag,
     /// These targets; all if none is given.
-    #[arg(long, num_args = 1.., value_name = "Id=ADDRESS", value_parser = target_name)]
-    targets: Vec<TargetName>,
+    #[arg(long, num_args = 1.., value_name = "Id=ADDRESS", value_parser = shorthand::targets::<TargetName>)]
+    targets: Vec<Listed<TargetName>>,
 }
 
 impl TargetHealthFlags {
     pub(super) fn params(self) -> DescribeTargetHealth {
-        DescribeTargetHealth { target_group_arn: self.group.target_group, targets: self.targets }
+        DescribeTargetHealth {
+            target_group_arn: self.group.target_group,
+            targets: shorthand::all(self.targets),
+        }
     }
 }
 
@@ -258,8 +268,9 @@ impl TargetGroupFlag {
 #[derive(Debug, Args)]
 struct AttributesFlag {
     /// What to set, all or none; others keep their values.
-    #[arg(long, num_args = 1.., required = true, value_name = "Key=KEY,Value=VALUE", value_parser = attribute)]
-    attributes: Vec<Attribute>,
+    #[arg(long, num_args = 1.., required = true, value_name = "Key=KEY,Value=VALUE",
+          value_parser = shorthand::structures::<Attribute>)]
+    attributes: Vec<Listed<Attribute>>,
 }
 
 #[derive(Debug, Args)]
@@ -272,7 +283,7 @@ pub(super) struct ModifyLoadBalancerFlags {
 
 impl ModifyLoadBalancerFlags {
     pub(super) fn params(self) -> ModifyLoadBalancerAttributes {
-        let attributes = self.to_set.attributes;
+        let attributes = shorthand::all(self.to_set.attributes);
         ModifyLoadBalancerAttributes { load_balancer_arn: self.object.load_balancer, attributes }
     }
 }
@@ -287,7 +298,8 @@ pub(super) struct ModifyListenerFlags {
 
 impl ModifyListenerFlags {
     pub(super) fn params(self) -> ModifyListenerAttributes {
-        ModifyListenerAttributes { listener_arn: self.object.listener, attributes: self.to_set.attributes }
+        let attributes = shorthand::all(self.to_set.attributes);
+        ModifyListenerAttributes { listener_arn: self.object.listener, attributes }
     }
 }
 
@@ -301,7 +313,7 @@ pub(super) struct ModifyTargetGroupFlags {
 
 impl ModifyTargetGroupFlags {
     pub(super) fn params(self) -> ModifyTargetGroupAttributes {
-        let attributes = self.to_set.attributes;
+        let attributes = shorthand::all(self.to_set.attributes);
         ModifyTargetGroupAttributes { target_group_arn: self.object.target_group, attributes }
     }
 }
@@ -311,14 +323,14 @@ pub(super) struct RegisterFlags {
     #[command(flatten)]
     group: TargetGroupFlag,
     /// The targets.
-    #[arg(long, num_args = 1.., required = true, value_parser = target,
+    #[arg(long, num_args = 1.., required = true, value_parser = shorthand::targets::<TargetToRegister>,
           value_name = "Id=ADDRESS[,AvailabilityZone=ZONE][,Weight=N]")]
-    targets: Vec<TargetToRegister>,
+    targets: Vec<Listed<TargetToRegister>>,
 }
 
 impl RegisterFlags {
     pub(super) fn params(self) -> RegisterTargets {
-        RegisterTargets { target_group_arn: self.group.target_group, targets: self.targets }
+        RegisterTargets { target_group_arn: self.group.target_group, targets: shorthand::all(self.targets) }
     }
 }
 
@@ -327,13 +339,14 @@ pub(super) struct DeregisterFlags {
     #[command(flatten)]
     group: TargetGroupFlag,
     /// The targets.
-    #[arg(long, num_args = 1.., required = true, value_parser = target_name, value_name = "Id=ADDRESS")]
-    targets: Vec<TargetName>,
+    #[arg(long, num_args = 1.., required = true, value_name = "Id=ADDRESS",
+          value_parser = shorthand::targets::<TargetName>)]
+    targets: Vec<Listed<TargetName>>,
 }
 
 impl DeregisterFlags {
     pub(super) fn params(self) -> DeregisterTargets {
-        DeregisterTargets { target_group_arn: self.group.target_group, targets: self.targets }
+        DeregisterTargets { target_group_arn: self.group.target_group, targets: shorthand::all(self.targets) }
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) enum CliError {
     Unreadable(String),
     #[error("{}", sentence(.0))]
     Refused(RpcError),
+    #[error("--query cannot be applied to the result: {0}")]
+    Query(String),
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
     /// Whoever read our output has gone; there is nobody to tell.

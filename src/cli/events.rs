@@ -2,32 +2,31 @@
 
 #![forbid(unsafe_code)]
 
+use super::Session;
 use super::client::{CliError, Notice, typed};
 use super::table::{Look, setting};
-use super::{Session, print};
 use crate::control::events::{Event, Timestamp, What};
 use crate::control::socket::Lost;
 use crate::control::socket::methods::subscribe::{Snapshot, Subscribe};
 use std::net::{IpAddr, SocketAddr};
 
-/// Prints events until the daemon, the reader or the operator ends it. With `--json` a line is one
-/// JSON object: the snapshot first, then each event.
+/// Prints events until the daemon, the reader or the operator ends it. As JSON a line is one object:
+/// the snapshot first, then each event.
 pub(super) fn follow(session: &mut Session, params: &Subscribe) -> Result<(), CliError> {
     let snapshot = session.client.call("subscribe", params)?;
-    if session.json {
-        print(&format!("{snapshot}\n"))?;
-    } else {
-        print(&standing(&typed(snapshot)?, &session.look))?;
-    }
+    let standing_now: Snapshot = typed(snapshot.clone())?;
+    session.output.emit_line(|| snapshot, |look| standing(&standing_now, look))?;
     loop {
-        let notice = session.client.next_notice()?;
-        let line = match (&notice, session.json) {
-            (Notice::Event(event), false) => line(event, &session.look),
-            (Notice::Lost(count), false) => lost(*count, &session.look),
-            (Notice::Event(event), true) => serde_json::json!(event).to_string(),
-            (Notice::Lost(count), true) => serde_json::json!({"Lost": Lost { count: *count }}).to_string(),
-        };
-        print(&format!("{line}\n"))?;
+        match session.client.next_notice()? {
+            Notice::Event(event) => {
+                let shown = |look: &Look| format!("{}\n", line(&event, look));
+                session.output.emit_line(|| serde_json::json!(event), shown)?;
+            }
+            Notice::Lost(count) => {
+                let shown = |look: &Look| format!("{}\n", lost(count, look));
+                session.output.emit_line(|| serde_json::json!({"Lost": Lost { count }}), shown)?;
+            }
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::arguments::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
-use super::flags::{action, code_matcher};
 use super::objects;
+use super::shorthand::{self, Listed};
 use super::table::Look;
 use crate::control::model::{IpAddressType, Name, Zone};
 use crate::control::socket::methods::balancers::{
@@ -80,9 +80,9 @@ impl TargetGroupFlag {
 #[derive(Debug, Args)]
 struct ActionFlag {
     /// What it does: to forward to a target group.
-    #[arg(long, num_args = 1.., required = true, value_parser = action,
+    #[arg(long, num_args = 1.., required = true, value_parser = shorthand::actions::<Action>,
           value_name = "Type=forward,TargetGroupArn=NAME|ARN")]
-    default_actions: Vec<Action>,
+    default_actions: Vec<Listed<Action>>,
 }
 
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ pub(super) struct CreateListenerFlags {
 
 impl CreateListenerFlags {
     pub(super) fn params(self) -> CreateListener {
-        let default_actions = self.actions.default_actions;
+        let default_actions = shorthand::all(self.actions.default_actions);
         CreateListener { load_balancer_arn: self.balancer.load_balancer, default_actions }
     }
 }
@@ -110,7 +110,7 @@ pub(super) struct ModifyDefaultActionFlags {
 
 impl ModifyDefaultActionFlags {
     pub(super) fn params(self) -> ModifyListener {
-        let default_actions = self.actions.default_actions;
+        let default_actions = shorthand::all(self.actions.default_actions);
         ModifyListener { listener_arn: self.listener.listener, default_actions }
     }
 }
@@ -140,7 +140,7 @@ struct HealthCheckFlags {
     #[arg(long, value_name = "COUNT")]
     unhealthy_threshold_count: Option<u8>,
     /// With HTTP and HTTPS: the answers that count as success.
-    #[arg(long, value_name = "HttpCode=CODES", value_parser = code_matcher)]
+    #[arg(long, value_name = "HttpCode=CODES", value_parser = shorthand::matcher::<CodeMatcher>)]
     matcher: Option<CodeMatcher>,
 }
 

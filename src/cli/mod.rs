@@ -10,9 +10,11 @@
 mod arguments;
 mod client;
 mod events;
-mod flags;
 mod lifecycle;
+mod nearest;
 mod objects;
+mod output;
+mod shorthand;
 mod table;
 mod targets;
 mod traffic;
@@ -21,10 +23,11 @@ mod workers;
 use arguments::{Arguments, Verb};
 use clap::Parser;
 use client::{CliError, Client};
+use output::{Format, Output};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use table::Look;
 
@@ -45,18 +48,17 @@ pub fn main() -> ExitCode {
 /// The connection to the daemon, and how to print what it says.
 struct Session {
     client: Client,
-    json: bool,
-    look: Look,
+    output: Output,
 }
 
 impl Session {
     fn open(arguments: &Arguments) -> Result<Self, CliError> {
         let client = Client::connect(&arguments.socket)?;
-        let look = Look::new(io::stdout().is_terminal());
-        Ok(Session { client, json: arguments.json, look })
+        let format = if arguments.json { Some(Format::Json) } else { arguments.output };
+        Ok(Session { client, output: Output::new(format, arguments.query.clone()) })
     }
 
-    /// Calls `method` and prints what it answered: as it came, or as `render` shows it.
+    /// Calls `method` and prints what it answered: as `render` shows it, or as was asked for.
     fn show<R: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -64,11 +66,7 @@ impl Session {
         render: impl FnOnce(&R, &Look) -> String,
     ) -> Result<(), CliError> {
         let result = self.client.call(method, params)?;
-        if self.json {
-            return print(&pretty(&result));
-        }
-        let result = client::typed(result)?;
-        print(&render(&result, &self.look))
+        self.output.emit(result, render)
     }
 }
 
@@ -145,18 +143,4 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
             session.show("debug-advance-clock", &flags.params(), traffic::clock)
         }
     }
-}
-
-/// Writes `text` to standard output at once.
-fn print(text: &str) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => CliError::ReaderGone,
-        _ => CliError::Output(error),
-    })
-}
-
-/// JSON for people and for `jq` alike.
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
 }

@@ -39,6 +39,11 @@ impl Look {
 
     /// A table with these headings and rows, and a newline at its end.
     pub(super) fn table<const N: usize>(&self, headings: [&str; N], rows: Vec<[Cell; N]>) -> String {
+        self.table_of(&headings, rows.into_iter().map(Vec::from).collect())
+    }
+
+    /// The same where the columns are not known beforehand; no headings: none are shown.
+    pub(super) fn table_of(&self, headings: &[&str], rows: Vec<Vec<Cell>>) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         if let Some(width) = self.width {
@@ -49,7 +54,9 @@ impl Look {
         } else {
             table.force_no_tty();
         }
-        table.set_header(headings);
+        if !headings.is_empty() {
+            table.set_header(headings);
+        }
         table.add_rows(rows);
         for column in table.column_iter_mut() {
             // Two blanks between columns, none before the first.

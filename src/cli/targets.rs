@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use super::Session;
 use super::client::{CliError, typed};
 use super::table::{Look, number, optional, setting, span, text};
-use super::{Session, pretty, print};
 use crate::control::health::HealthState;
 use crate::control::socket::methods::groups::{DescribeTargetGroups, TargetGroups};
 use crate::control::socket::methods::health::{DescribeTargetHealth, GroupHealth};
@@ -28,14 +28,10 @@ pub(super) fn glance(session: &mut Session, group: Option<String>) -> Result<(),
         let params = DescribeTargetHealth { target_group_arn, targets: Vec::new() };
         results.push(session.client.call("describe-target-health", &params)?);
     }
-    if session.json {
-        return print(&pretty(&Value::Array(results)));
-    }
-    let shown: Vec<String> = results
-        .into_iter()
-        .map(|result| Ok(glance_at(&typed(result)?, &session.look)))
-        .collect::<Result<_, CliError>>()?;
-    print(&shown.join("\n"))
+    session.output.emit(Value::Array(results), |groups: &Vec<GroupHealth>, look| {
+        let shown: Vec<String> = groups.iter().map(|group| glance_at(group, look)).collect();
+        shown.join("\n")
+    })
 }
 
 /// One group at a glance.

@@ -5,12 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+use super::Session;
 use super::client::{CliError, typed};
 use super::table::{Look, number, span, text};
-use super::{Session, print};
 use crate::control::socket::methods::node::{DescribeWorkers, Window, Workers};
 use crate::control::socket::views::{BurstClass, LongestBurst, WorkerLoad, WorkerView};
 use serde::Serialize;
+use serde_json::Value;
 use std::time::Duration;
 
 /// The workers as they are configured.
@@ -51,11 +52,8 @@ pub(super) fn glance(session: &mut Session, interval: Duration) -> Result<(), Cl
     let after: Workers = typed(session.client.call("describe-workers", &asked)?)?;
     let glances = before.workers.iter().zip(&after.workers).map(|(before, after)| Glance::of(before, after));
     let glances: Vec<Glance> = glances.collect();
-    if session.json {
-        let json = serde_json::to_value(&glances).map_err(|error| CliError::Unreadable(error.to_string()))?;
-        return print(&super::pretty(&json));
-    }
-    print(&shown(&glances, &session.look))
+    let json = serde_json::to_value(&glances).map_err(|error| CliError::Unreadable(error.to_string()))?;
+    session.output.emit(json, |_: &Value, look| shown(&glances, look))
 }
 
 /// One worker between two readings.

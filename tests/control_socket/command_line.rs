@@ -7,18 +7,24 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-fn command(socket: &Path, arguments: &[&str]) -> Command {
+pub fn command(socket: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowgate"));
     command.args(arguments).env("FLOWGATE_SOCKET", socket).env("TZ", "UTC");
     command
 }
 
 /// Runs it to success and gives its output.
-fn shown(daemon: &Daemon, arguments: &[&str]) -> String {
+pub fn printed(daemon: &Daemon, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = command(&daemon.path(), arguments).output().unwrap();
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert!(status.success(), "{arguments:?}: {stderr}");
     assert_eq!(stderr, "");
+    stdout
+}
+
+/// The same of what is for people.
+pub fn shown(daemon: &Daemon, arguments: &[&str]) -> String {
+    let stdout = printed(daemon, arguments);
     for line in stdout.lines() {
         assert!(line.chars().count() <= 100, "{arguments:?}: wider than 100 columns: {line}");
         assert!(!line.contains('\u{1b}'), "{arguments:?}: colour where there is no terminal");
@@ -27,7 +33,7 @@ fn shown(daemon: &Daemon, arguments: &[&str]) -> String {
 }
 
 /// Runs it to failure: its exit code and what it said.
-fn refused(socket: &Path, arguments: &[&str]) -> (i32, String) {
+pub fn refused(socket: &Path, arguments: &[&str]) -> (i32, String) {
     let Output { status, stdout, stderr } = command(socket, arguments).output().unwrap();
     assert_eq!(String::from_utf8(stdout).unwrap(), "", "{arguments:?}");
     (status.code().unwrap(), String::from_utf8(stderr).unwrap())

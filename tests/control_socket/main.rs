@@ -5,6 +5,7 @@ mod bad_input;
 mod changes;
 mod client;
 mod command_line;
+mod command_output;
 mod crowds;
 mod documentation;
 mod fake;
