@@ -158,8 +158,8 @@ mod tests {
     fn bursts_are_counted_by_the_class_of_their_size() {
         let sizes = BurstSizes::default();
         (0..=BURST).for_each(|packets| sizes.count(packets));
-        assert_eq!(sizes.by_class(), [1, 2, 4, 8, 16, 1]);
-        assert_eq!((sizes.all(), sizes.full()), (32, 1));
+        assert_eq!(sizes.by_class(), [1, 2, 4, 8, 16, 32, 1]);
+        assert_eq!((sizes.all(), sizes.full()), (64, 1));
         for (class, from) in BURST_CLASS_FROM.into_iter().enumerate() {
             let sizes = BurstSizes::default();
             sizes.count(from as usize);
