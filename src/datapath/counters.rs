@@ -357,8 +357,8 @@ pub struct WorkerCounters {
     pub neighbours_refused: Counter,
     /// The configuration that the worker goes by.
     pub configuration: Counter,
-    /// By target; [`MAX_TARGETS`] long.
-    targets: Box<[CachePadded<TargetCounters>]>,
+    /// By target.
+    targets: Box<[CachePadded<TargetCounters>; MAX_TARGETS]>,
     /// By load balancer; [`MAX_GATEWAYS`] long.
     gateways: Box<[CachePadded<GatewayCounters>]>,
     /// Live flows by endpoint, [`MAX_ENDPOINTS`] of them. In padded groups, as nothing else keeps what the
@@ -370,6 +370,11 @@ impl Default for WorkerCounters {
     fn default() -> WorkerCounters {
         fn zeros<T: Default, const N: usize>() -> [T; N] {
             std::array::from_fn(|_| T::default())
+        }
+        /// On the heap from the start, as it is too large for a stack.
+        fn boxed<T: Default, const N: usize>() -> Box<[T; N]> {
+            let all: Box<[T]> = (0..N).map(|_| T::default()).collect();
+            all.try_into().unwrap_or_else(|_| unreachable!("N were made"))
         }
         WorkerCounters {
             received: Counter::default(),
@@ -402,7 +407,7 @@ impl Default for WorkerCounters {
             neighbours: Counter::default(),
             neighbours_refused: Counter::default(),
             configuration: Counter::default(),
-            targets: (0..MAX_TARGETS).map(|_| CachePadded::default()).collect(),
+            targets: boxed(),
             gateways: (0..MAX_GATEWAYS).map(|_| CachePadded::default()).collect(),
             endpoint_flows: (0..MAX_ENDPOINTS / ENDPOINTS_A_GROUP)
                 .map(|_| CachePadded::new(zeros()))
@@ -412,11 +417,11 @@ impl Default for WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// The counters of a target. An id beyond [`MAX_TARGETS`] (none is ever given out) shares the
-    /// last slot's, so that no input can make this panic.
+    /// The counters of a target. An id beyond [`MAX_TARGETS`] (none is ever given out) shares another's,
+    /// so that no input can make this panic.
     #[inline]
     pub fn target(&self, id: TargetId) -> &TargetCounters {
-        &self.targets[id.index().min(MAX_TARGETS - 1)]
+        &self.targets[id.index() % MAX_TARGETS]
     }
 
     /// The counters of a load balancer, bounded as [`WorkerCounters::target`] is.

@@ -17,7 +17,7 @@ use crate::io::{BURST, Burst, PacketBuf, PortQueue};
 pub const HANDOFF_RING: usize = 1024;
 
 /// Packets that a burst may make beyond one for one, in all: by splitting (M-2), a burst of 8,500-byte packets
-/// makes 192 for an MTU of 1,500, and by first fragments that others waited for (M-4), of which there are
+/// makes 384 for an MTU of 1,500, and by first fragments that others waited for (M-4), of which there are
 /// no more than that.
 pub const SPILL: usize = HELD;
 
@@ -161,6 +161,8 @@ impl<B> TransmitQueue<B> {
 /// Packets waiting for the end of the burst, by port.
 pub struct Outbound<B> {
     queues: Box<[TransmitQueue<B>]>,
+    /// Whether any of them has packets: between bursts none has.
+    queued: bool,
     /// What found its port's queue full, in order. Of fixed size.
     spilled: VecDeque<(PortId, B, Fate)>,
 }
@@ -169,7 +171,8 @@ impl<B: PacketBuf> Outbound<B> {
     /// Queues for so many ports.
     pub fn new(ports: usize) -> Outbound<B> {
         let queue = |_| TransmitQueue { packets: Burst::new(), fates: [Fate::Piece; BURST], full: false };
-        Outbound { queues: (0..ports).map(queue).collect(), spilled: VecDeque::with_capacity(SPILL) }
+        let queues = (0..ports).map(queue).collect();
+        Outbound { queues, queued: false, spilled: VecDeque::with_capacity(SPILL) }
     }
 
     /// Where the fates of the packets that a port will be given next are noted, in order, as far as there is
@@ -184,6 +187,7 @@ impl<B: PacketBuf> Outbound<B> {
     #[inline]
     pub fn take_noted(&mut self, port: PortId, burst: &mut Burst<B>, count: usize) {
         let Some(queue) = self.queues.get_mut(port.index()) else { return };
+        self.queued = true;
         if queue.packets.is_empty() && count == burst.len() {
             std::mem::swap(&mut queue.packets, burst);
         } else {
@@ -194,6 +198,7 @@ impl<B: PacketBuf> Outbound<B> {
     /// The same of one packet.
     pub fn take_noted_one(&mut self, port: PortId, packet: B) {
         if let Some(queue) = self.queues.get_mut(port.index()) {
+            self.queued = true;
             queue.packets.push(packet);
         }
     }
@@ -206,6 +211,7 @@ impl<B: PacketBuf> Outbound<B> {
         let Some(queue) = self.queues.get_mut(port.index()) else {
             return fate.count_unsent(DropReason::PortUnused, counters);
         };
+        self.queued = true;
         if let Err(packet) = queue.push(packet, fate) {
             self.spill(port, packet, fate, counters);
         }
@@ -221,14 +227,18 @@ impl<B: PacketBuf> Outbound<B> {
     }
 
     /// Gives every port its packets and settles their counts.
+    #[inline]
     pub fn flush<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
-        self.flush_queues(ports, counters);
+        if self.queued {
+            self.flush_queues(ports, counters);
+        }
         if !self.spilled.is_empty() {
             self.flush_spilled(ports, counters);
         }
     }
 
     fn flush_queues<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
+        self.queued = false;
         for (queue, port) in self.queues.iter_mut().zip(ports) {
             if queue.packets.is_empty() {
                 continue;

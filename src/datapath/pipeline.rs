@@ -56,7 +56,7 @@ use super::returned::{Onward, Way};
 use super::sizes::{clamp_mss, fits};
 use super::sweep::Sweep;
 use super::waiting::Waiting;
-use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, HashSeed};
+use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, Guess, HashSeed};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::isa::Isa;
 use crate::io::{BURST, Burst, PacketBuf};
@@ -165,37 +165,68 @@ impl<B: PacketBuf> Pipeline<B> {
             None => 0,
         };
         self.outbound.take_noted(forwarding.underlay.port, burst, ready);
+        if !burst.is_empty() {
+            let lanes = lanes.get_mut(ready..).unwrap_or_default();
+            self.mixed_arrivals(forwarding, (port, steered), wire.as_ref(), burst, (lanes, &careful));
+        }
+        self.lanes = Some(kept);
+    }
+
+    /// What is left of a burst when one needed more than the fast path, in order: that one, then again as many as
+    /// need no more. `careful` has what was read with care.
+    #[inline(never)]
+    fn mixed_arrivals(
+        &mut self,
+        forwarding: &Forwarding,
+        (port, steered): (PortId, bool),
+        wire: Option<&Wire<'_>>,
+        burst: &mut Burst<B>,
+        (mut lanes, careful): (&mut [Lane], &[Arrival]),
+    ) {
         let (mut careful, mut followers) = (careful.iter(), Burst::new());
-        // What is left when one needed more than the fast path, in order.
-        for (packet, lane) in burst.drain(..).zip(lanes.iter().skip(ready)) {
-            match (lane.course, &wire) {
+        let mut packets = burst.take().into_iter();
+        while let (Some(packet), Some((lane, behind))) = (packets.next(), lanes.split_first_mut()) {
+            lanes = behind;
+            match (lane.course, wire) {
                 (Course::Plain, Some(wire)) => self.plain(forwarding, wire, port, packet, lane),
                 (Course::Follower, _) => followers.push(packet),
                 _ => self.not_plain(forwarding, port, packet, lane, &mut careful),
             }
+            if let Some(wire) = wire
+                && lanes.first().is_some_and(|next| next.guess.is_some())
+            {
+                let ready = self.express(forwarding, wire, packets.as_mut_slice(), lanes);
+                for packet in packets.by_ref().take(ready) {
+                    self.outbound.take_noted_one(forwarding.underlay.port, packet);
+                }
+                lanes = lanes.get_mut(ready..).unwrap_or_default();
+            }
         }
-        self.lanes = Some(kept);
         let stage = steered.then_some(Stage::Owner);
         for packet in followers {
             self.follow(forwarding, port, packet, stage); // M-4, M-5
         }
     }
 
-    /// One packet that was read plainly, after one that needed more than the fast path.
-    fn plain(&mut self, forwarding: &Forwarding, wire: &Wire<'_>, port: PortId, packet: B, lane: &Lane) {
-        let mut packet = [packet];
-        let ready = lane.guess.is_some()
-            && self.express(forwarding, wire, &mut packet, std::slice::from_ref(lane)) == 1;
-        let [packet] = packet;
-        if ready {
-            return self.outbound.take_noted_one(forwarding.underlay.port, packet);
-        }
+    /// One packet that was read plainly and needs more than the fast path as its lane has it.
+    fn plain(&mut self, forwarding: &Forwarding, wire: &Wire<'_>, port: PortId, packet: B, lane: &mut Lane) {
         let found = self.flows.table.confirm(lane.probe, lane.guess, &lane.key);
         let packet = match found {
             None => match self.begin(forwarding, wire, packet, lane) {
                 Some(packet) => packet,
                 None => return,
             },
+            Some(id) if !lane.guess.is(id) => {
+                // Its flow is not where it was looked for first.
+                lane.guess = Guess::of(id);
+                let mut packet = [packet];
+                let ready = self.express(forwarding, wire, &mut packet, std::slice::from_ref(lane));
+                let [packet] = packet;
+                if ready == 1 {
+                    return self.outbound.take_noted_one(forwarding.underlay.port, packet);
+                }
+                packet
+            }
             Some(_) => packet,
         };
         let arrival = wire.arrival(lane);

@@ -276,10 +276,15 @@ impl<Q: PortQueue> Worker<Q> {
     fn process(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, steered: bool) -> usize {
         let handled = burst.len();
         if handled > 0 {
-            self.pipeline.process(&self.forwarding, port, burst, steered);
-            self.flush();
+            self.process_some(port, burst, steered);
         }
         handled
+    }
+
+    #[inline(never)]
+    fn process_some(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, steered: bool) {
+        self.pipeline.process(&self.forwarding, port, burst, steered);
+        self.flush();
     }
 
     fn take_messages(&mut self) {
