@@ -50,7 +50,9 @@ const ATTACHMENT_ID_HEADER: u32 = option_header(ATTACHMENT_ID, 2);
 const FLOW_COOKIE_HEADER: u32 = option_header(FLOW_COOKIE, 1);
 
 /// GENEVE as we send it, but for the cookie at its end: the same for all packets of an endpoint and one IP version.
+/// A line of its own, so that one of two is found by a shift.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Head([u8; HEAD_LEN]);
 
 const HEAD_LEN: usize = LEN - 4;

@@ -6,10 +6,12 @@ use super::super::flows::{FirstPacket, NoRoom};
 use super::super::forwarding::{Condition, Forwarding};
 use super::super::outbound::Fate;
 use super::super::pipeline::Pipeline;
+use super::super::steering::any_source_port;
 use super::{LINK_LEN, Lane, MARKS, TURNS, Wire};
 use crate::balance::Choice;
 use crate::io::PacketBuf;
 use crate::io::isa::Stage;
+use crate::wire::geneve::outer::OuterTemplate;
 
 impl<B: PacketBuf> Pipeline<B> {
     /// Third stage: makes packets ready for their flows' targets, in place and from the front, until one needs
@@ -22,7 +24,18 @@ impl<B: PacketBuf> Pipeline<B> {
         packets: &mut [B],
         lanes: &[Lane],
     ) -> usize {
-        self.isa.run(Express { pipeline: self, forwarding, wire, packets, lanes })
+        let (isa, worker) = (self.isa, self.worker);
+        // Which of the two is known before a packet is looked at.
+        match &wire.underlay.steering {
+            None => {
+                let port_of = |_: &OuterTemplate, hash| any_source_port(hash);
+                isa.run(Express { pipeline: self, forwarding, wire, packets, lanes, port_of })
+            }
+            Some(steering) => {
+                let port_of = |to: &OuterTemplate, hash| steering.source_port(to.answer_hash(), worker, hash);
+                isa.run(Express { pipeline: self, forwarding, wire, packets, lanes, port_of })
+            }
+        }
     }
 
     /// Begins the flow of a packet that was read plainly and has none, and sends it to the flow's target (F-4,
@@ -74,24 +87,26 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
-struct Express<'a, B> {
+struct Express<'a, B, P> {
     pipeline: &'a mut Pipeline<B>,
     forwarding: &'a Forwarding,
     wire: &'a Wire<'a>,
     packets: &'a mut [B],
     lanes: &'a [Lane],
+    /// The outer source port of a packet to a target, by its flow's hash.
+    port_of: P,
 }
 
-impl<B: PacketBuf> Stage for Express<'_, B> {
+impl<B: PacketBuf, P: Fn(&OuterTemplate, u64) -> u16> Stage for Express<'_, B, P> {
     type Output = usize;
 
     #[inline(always)]
     fn run(self) -> usize {
-        let Express { pipeline, forwarding, wire, packets, lanes } = self;
-        let Pipeline { flows, conditions, outbound, now, worker, .. } = pipeline;
+        let Express { pipeline, forwarding, wire, packets, lanes, port_of } = self;
+        let Pipeline { flows, conditions, outbound, now, .. } = pipeline;
         let fates = outbound.free_fates(wire.underlay.port);
         let cookies = flows.table.own_cookies();
-        let (now, worker, targets) = (*now, *worker, &*forwarding.targets);
+        let (now, targets) = (*now, &*forwarding.targets);
         let mut ready = 0;
         for ((packet, lane), fate) in packets.iter_mut().zip(lanes).zip(fates) {
             let Some((id, entry)) = flows.table.guessed_mut(lane.guess, &lane.key) else { break };
@@ -115,7 +130,7 @@ impl<B: PacketBuf> Stage for Express<'_, B> {
                 break;
             }
             let Some(front) = packet.replace_front(LINK_LEN, lane.total_len) else { break };
-            let source_port = wire.underlay.source_port(template, worker, lane.probe.hash());
+            let source_port = port_of(template, lane.probe.hash());
             template.write_before(
                 wire.head(lane),
                 front,

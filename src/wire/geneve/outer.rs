@@ -66,14 +66,14 @@ impl OuterTemplate {
     pub fn new(src_mac: MacAddr, dst_mac: MacAddr, src_ip: Ipv4Addr, dst_ip: Ipv4Addr) -> OuterTemplate {
         let (from, to) = (src_ip.to_bits(), dst_ip.to_bits());
         let mut front = [0; GENEVE];
-        put(&mut front, 0, dst_mac.0);
-        put(&mut front, 6, src_mac.0);
-        put(&mut front, ethernet::ADDRESSES_LEN, ethertype::IPV4.to_be_bytes());
-        put(&mut front, IP, IPV4_FRONT.to_be_bytes());
-        put(&mut front, IP + 8, IPV4_MIDDLE.to_be_bytes());
-        put(&mut front, IP + 12, from.to_be_bytes());
-        put(&mut front, IP + 16, to.to_be_bytes());
-        put(&mut front, UDP + 2, UDP_PORT.to_be_bytes());
+        put(&mut front, 0, &dst_mac.0);
+        put(&mut front, 6, &src_mac.0);
+        put(&mut front, ethernet::ADDRESSES_LEN, &ethertype::IPV4.to_be_bytes());
+        put(&mut front, IP, &IPV4_FRONT.to_be_bytes());
+        put(&mut front, IP + 8, &IPV4_MIDDLE.to_be_bytes());
+        put(&mut front, IP + 12, &from.to_be_bytes());
+        put(&mut front, IP + 16, &to.to_be_bytes());
+        put(&mut front, UDP + 2, &UDP_PORT.to_be_bytes());
         let header_sum = Sum::ZERO.bytes(&front[IP..UDP]).fold();
         OuterTemplate { front, header_sum, answer_hash: toeplitz::hash_ipv4_udp(to, from, 0, UDP_PORT) }
     }
@@ -107,21 +107,21 @@ impl OuterTemplate {
             [OVERHEAD, OVERHEAD - ipv4::HEADER_LEN].map(|added| (inner_len + added as u32) as u16);
         let checksum = checksum::of_two(self.header_sum, ip_len);
         // Wide copies, then what differs from packet to packet over them.
-        put(out, 0, self.front);
-        put(out, IP + 2, ip_len.to_be_bytes());
-        put(out, IP + 10, checksum.to_be_bytes());
-        put(out, UDP, source_port.to_be_bytes());
-        put(out, UDP + 4, udp_len.to_be_bytes());
-        put(out, GENEVE, *head);
-        put(out, OUTER_LEN - 4, cookie.to_be_bytes());
+        put(out, 0, &self.front);
+        put(out, IP + 2, &ip_len.to_be_bytes());
+        put(out, IP + 10, &checksum.to_be_bytes());
+        put(out, UDP, &source_port.to_be_bytes());
+        put(out, UDP + 4, &udp_len.to_be_bytes());
+        put(out, GENEVE, head);
+        put(out, OUTER_LEN - 4, &cookie.to_be_bytes());
     }
 }
 
 /// Stores a field; every call has constant bounds, which are checked when compiled.
 #[inline(always)]
-fn put<const N: usize>(out: &mut [u8], at: usize, field: [u8; N]) {
-    if let Some(to) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-        *to = field;
+fn put<const N: usize>(out: &mut [u8], at: usize, field: &[u8; N]) {
+    if let Some(to) = out.get_mut(at..at + N) {
+        to.copy_from_slice(field);
     }
 }
 
