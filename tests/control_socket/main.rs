@@ -2,6 +2,7 @@
 //! of the test's making behind them.
 
 mod bad_input;
+mod batches;
 mod changes;
 mod client;
 mod command_line;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::batch::{self, MAX_BATCH};
 use super::dispatcher::{Call, Dispatcher};
 use super::framing::{Frame, Lines, MAX_LINE};
 use super::role::Role;
@@ -45,6 +46,9 @@ pub struct Hello {
     pub role: Role,
     /// The longest line taken, in bytes.
     pub max_line: usize,
+    /// The most requests taken in one batch; 0: none, as of a daemon that does not say.
+    #[serde(default)]
+    pub max_batch: usize,
 }
 
 impl Hello {
@@ -103,6 +107,7 @@ pub(super) async fn run(
         write,
         gathered: Vec::new(),
         written: 0,
+        within_batch: false,
         subscription: None,
         session,
         service,
@@ -134,6 +139,8 @@ struct Connection {
     gathered: Vec<u8>,
     /// How much of `gathered` is written already.
     written: usize,
+    /// The answers to a batch are under way: what was written last is not the end of a line.
+    within_batch: bool,
     subscription: Option<Subscription>,
     session: Rc<Session>,
     service: Rc<dyn Service>,
@@ -177,19 +184,20 @@ impl Connection {
             generation: self.service.state().generation(),
             role: self.session.role(),
             max_line: MAX_LINE,
+            max_batch: MAX_BATCH,
         };
         self.gathered.extend_from_slice(rpc::notification("hello", &hello).as_bytes());
     }
 
     /// Answers `line` and the whole lines that came with it.
     async fn answer(&mut self, line: &[u8]) -> io::Result<()> {
-        self.answer_one(line).await;
+        self.answer_line(line).await?;
         while self.gathered.len() < GATHER {
             match self.lines.ready() {
                 Some(Frame::Line(line)) => {
                     // A long row of requests must not keep health checks waiting.
                     tokio::task::yield_now().await;
-                    self.answer_one(&line).await;
+                    self.answer_line(&line).await?;
                 }
                 _ => break,
             }
@@ -197,15 +205,51 @@ impl Connection {
         self.flush().await
     }
 
-    async fn answer_one(&mut self, line: &[u8]) {
+    async fn answer_line(&mut self, line: &[u8]) -> io::Result<()> {
+        match batch::elements(line) {
+            None => {
+                let answer = self.answer_to(line).await.unwrap_or_default();
+                self.gathered.extend_from_slice(answer.as_bytes());
+            }
+            Some(Ok(elements)) => self.answer_batch(&elements).await?,
+            Some(Err(error)) => {
+                self.session.touch();
+                self.gathered.extend_from_slice(rpc::refusal(&Id::Null, &error).as_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the requests of a batch in their order. What is answered is sent as it comes: all of it
+    /// together may be more than should be held.
+    async fn answer_batch(&mut self, requests: &[&[u8]]) -> io::Result<()> {
+        for request in requests {
+            if let Some(answer) = self.answer_to(request).await {
+                self.gathered.push(if self.within_batch { b',' } else { b'[' });
+                self.within_batch = true;
+                self.gathered.extend_from_slice(answer.trim_end().as_bytes());
+            }
+            if self.gathered.len() >= GATHER {
+                self.flush().await?;
+            }
+            tokio::task::yield_now().await;
+        }
+        // Notifications alone are answered by nothing.
+        if self.within_batch {
+            self.within_batch = false;
+            self.gathered.extend_from_slice(b"]\n");
+        }
+        Ok(())
+    }
+
+    async fn answer_to(&mut self, request: &[u8]) -> Option<String> {
         self.session.touch();
         let call = Call { service: &*self.service, session: &self.session };
-        if let Some(answer) = self.dispatcher.answer(&call, line).await {
-            self.gathered.extend_from_slice(answer.as_bytes());
-        }
+        let answer = self.dispatcher.answer(&call, request).await;
         if let Some(subscription) = self.session.new_subscription() {
             self.subscription = Some(subscription);
         }
+        answer
     }
 
     /// Writes `first` and the events that are waiting behind it.
@@ -245,9 +289,9 @@ impl Connection {
         Ok(())
     }
 
-    /// The last line of a connection whose place is needed, unless a line half-written is in the way.
+    /// The last line of a connection whose place is needed, unless a line half written is in the way.
     async fn say_why(&mut self, reason: CloseReason) {
-        if self.written == 0 {
+        if self.written == 0 && !self.within_batch {
             let line = rpc::notification("closing", &Closing { reason });
             // Whether or not it is heard, the connection ends.
             tokio::time::timeout(LAST_WORDS, self.write.write_all(line.as_bytes())).await.ok();

@@ -1,4 +1,4 @@
-//! The control socket: JSON-RPC 2.0, one object a line, on a Unix stream socket.
+//! The control socket: JSON-RPC 2.0, one request or batch a line, on a Unix stream socket.
 //!
 //! The daemon binds a [`ControlListener`] early, builds the table of [`methods`], and runs [`serve`] on the
 //! control core. A method is one function in [`methods`], on the [`Service`] trait that the control core implements.
@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod common;
 mod connection;
 mod dispatcher;
@@ -21,6 +22,7 @@ mod service;
 mod session;
 pub mod views;
 
+pub use batch::MAX_BATCH;
 pub use common::Common;
 pub use connection::{CloseReason, Closing, Hello, Lost, ProtocolVersion};
 pub use dispatcher::{Call, Dispatcher, Method};
