@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,13 +51,52 @@ pub(super) enum CliError {
     Unreadable(String),
     #[error("{}", sentence(.0))]
     Refused(RpcError),
+    /// What a wait was for did not come to be.
+    #[error("gave up after {after}: {said}")]
+    GaveUp { after: String, said: String },
+    /// A target that was waited for to be gone was registered again.
+    #[error("{0} drains no longer: it was registered again")]
+    CameBack(Ipv4Addr),
+    /// Words of the command line that only the daemon's answer shows to be wrong.
+    #[error("{0}")]
+    Misnamed(String),
     #[error("--query cannot be applied to the result: {0}")]
     Query(String),
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
+    #[error("cannot write man pages to {0}: {1}")]
+    Pages(PathBuf, io::Error),
     /// Whoever read our output has gone; there is nobody to tell.
     #[error("the reader has gone")]
     ReaderGone,
+}
+
+impl CliError {
+    /// The exit code, as `--help` and docs/command-line.md have them.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            CliError::ReaderGone => 0,
+            CliError::Refused(_)
+            | CliError::CameBack(_)
+            | CliError::Misnamed(_)
+            | CliError::Query(_)
+            | CliError::Unreadable(_)
+            | CliError::Output(_)
+            | CliError::Pages(..) => 1,
+            CliError::NoSocket(_)
+            | CliError::NobodyThere(_)
+            | CliError::Denied(_)
+            | CliError::Connect(..)
+            | CliError::Full
+            | CliError::MadeRoom
+            | CliError::NotFlowgate
+            | CliError::OtherProtocol { .. }
+            | CliError::NoAnswer
+            | CliError::Closed
+            | CliError::Broken(_) => 3,
+            CliError::GaveUp { .. } => 4,
+        }
+    }
 }
 
 /// A refusal in one sentence.

@@ -1,26 +1,34 @@
 //! `flowgate`, the operator's command line: a verb a method of the control socket, with the flags of
 //! AWS's command line.
 //!
-//! Called by `src/bin/flowgate.rs` alone. Prints a table that fits 100 columns, or with `--json` the
-//! result as it came. A failure is one sentence on standard error and exit code 1; a command line that
-//! cannot be read, 2. A reader that goes away (`| head`) ends it quietly.
+//! Called by `src/bin/flowgate.rs` alone. Prints a table that fits the terminal, or the result in the form
+//! that was asked for (`output`). A failure is one sentence on standard error and an exit code
+//! ([`CliError::exit_code`]); a command line that cannot be read is 2. A reader that goes away (`| head`) ends it
+//! quietly.
 
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod client;
+mod drain;
 mod events;
 mod lifecycle;
-mod nearest;
+mod manual;
 mod objects;
 mod output;
+mod progress;
+mod rpc;
+mod set;
 mod shorthand;
 mod table;
 mod targets;
 mod traffic;
+mod wait;
 mod workers;
 
-use arguments::{Arguments, Verb};
+pub use manual::command;
+
+use arguments::{Arguments, ChangeFlags, Verb};
 use clap::Parser;
 use client::{CliError, Client};
 use output::{Format, Output};
@@ -34,13 +42,17 @@ use table::Look;
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match Session::open(&arguments).and_then(|mut session| run(&mut session, arguments.verb)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(CliError::ReaderGone) => ExitCode::SUCCESS,
+    let result = match &arguments.verb {
+        Verb::Completions(flags) => manual::completions(flags),
+        Verb::Man(flags) => manual::man(flags),
+        _ => Session::open(&arguments).and_then(|mut session| run(&mut session, arguments.verb)),
+    };
+    match result {
+        Ok(()) | Err(CliError::ReaderGone) => ExitCode::SUCCESS,
         Err(error) => {
             // With standard error closed there is nobody to tell; the exit code remains.
             writeln!(io::stderr(), "flowgate: {error}").ok();
-            ExitCode::FAILURE
+            ExitCode::from(error.exit_code())
         }
     }
 }
@@ -68,6 +80,23 @@ impl Session {
         let result = self.client.call(method, params)?;
         self.output.emit(result, render)
     }
+
+    /// The same for a method that changes something, which is made as `how` says.
+    fn change<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        how: &ChangeFlags,
+        render: impl FnOnce(&R, &Look) -> String,
+    ) -> Result<(), CliError> {
+        let result = self.client.call(method, &how.added_to(params)?)?;
+        let generation = result["Generation"].as_u64();
+        self.output.emit(result, render)?;
+        match generation {
+            Some(generation) if how.wait => wait::for_workers(&mut self.client, generation, how.patience),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
@@ -81,51 +110,71 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::DescribeTargetGroups(flags) => {
             session.show("describe-target-groups", &flags.params(), objects::target_groups)
         }
-        Verb::CreateLoadBalancer(flags) => {
-            session.show("create-load-balancer", &flags.params(), lifecycle::load_balancers)
-        }
+        Verb::CreateLoadBalancer(flags) => session.change(
+            "create-load-balancer",
+            &flags.what.params(),
+            &flags.how,
+            lifecycle::load_balancers,
+        ),
         Verb::DeleteLoadBalancer(flags) => {
-            session.show("delete-load-balancer", &flags.deletion(), lifecycle::done)
+            session.change("delete-load-balancer", &flags.what.deletion(), &flags.how, lifecycle::done)
         }
-        Verb::CreateListener(flags) => session.show("create-listener", &flags.params(), lifecycle::listeners),
-        Verb::ModifyListener(flags) => session.show("modify-listener", &flags.params(), lifecycle::listeners),
-        Verb::DeleteListener(flags) => session.show("delete-listener", &flags.deletion(), lifecycle::done),
+        Verb::CreateListener(flags) => {
+            session.change("create-listener", &flags.what.params(), &flags.how, lifecycle::listeners)
+        }
+        Verb::ModifyListener(flags) => {
+            session.change("modify-listener", &flags.what.params(), &flags.how, lifecycle::listeners)
+        }
+        Verb::DeleteListener(flags) => {
+            session.change("delete-listener", &flags.what.deletion(), &flags.how, lifecycle::done)
+        }
         Verb::CreateTargetGroup(flags) => {
-            session.show("create-target-group", &flags.params(), lifecycle::target_groups)
+            session.change("create-target-group", &flags.what.params(), &flags.how, lifecycle::target_groups)
         }
         Verb::ModifyTargetGroup(flags) => {
-            session.show("modify-target-group", &flags.params(), lifecycle::target_groups)
+            session.change("modify-target-group", &flags.what.params(), &flags.how, lifecycle::target_groups)
         }
         Verb::DeleteTargetGroup(flags) => {
-            session.show("delete-target-group", &flags.deletion(), lifecycle::done)
+            session.change("delete-target-group", &flags.what.deletion(), &flags.how, lifecycle::done)
         }
         Verb::DescribeLoadBalancerAttributes(flags) => {
             session.show("describe-load-balancer-attributes", &flags.params(), objects::attributes)
         }
-        Verb::ModifyLoadBalancerAttributes(flags) => {
-            session.show("modify-load-balancer-attributes", &flags.params(), objects::attributes)
-        }
+        Verb::ModifyLoadBalancerAttributes(flags) => session.change(
+            "modify-load-balancer-attributes",
+            &flags.what.params(),
+            &flags.how,
+            objects::attributes,
+        ),
         Verb::DescribeListenerAttributes(flags) => {
             session.show("describe-listener-attributes", &flags.params(), objects::attributes)
         }
-        Verb::ModifyListenerAttributes(flags) => {
-            session.show("modify-listener-attributes", &flags.params(), objects::attributes)
-        }
+        Verb::ModifyListenerAttributes(flags) => session.change(
+            "modify-listener-attributes",
+            &flags.what.params(),
+            &flags.how,
+            objects::attributes,
+        ),
         Verb::DescribeTargetGroupAttributes(flags) => {
             session.show("describe-target-group-attributes", &flags.params(), objects::attributes)
         }
-        Verb::ModifyTargetGroupAttributes(flags) => {
-            session.show("modify-target-group-attributes", &flags.params(), objects::attributes)
-        }
-        Verb::RegisterTargets(flags) => {
-            session.show("register-targets", &flags.params(), targets::registrations)
-        }
-        Verb::DeregisterTargets(flags) => {
-            session.show("deregister-targets", &flags.params(), targets::registrations)
-        }
+        Verb::ModifyTargetGroupAttributes(flags) => session.change(
+            "modify-target-group-attributes",
+            &flags.what.params(),
+            &flags.how,
+            objects::attributes,
+        ),
+        Verb::RegisterTargets(flags) => targets::register(session, flags.what.params(), &flags.how),
+        Verb::DeregisterTargets(flags) => targets::deregister(session, flags.what.params(), &flags.how),
         Verb::DescribeTargetHealth(flags) => {
             session.show("describe-target-health", &flags.params(), targets::health)
         }
+        Verb::Drain(flags) => drain::run(session, flags.what, &flags.how),
+        Verb::Set(flags) => set::run(session, flags.what, &flags.how),
+        Verb::Wait(what) => wait::run(session, what),
+        Verb::Rpc(flags) => rpc::call(session, flags),
+        // Done without a daemon.
+        Verb::Completions(_) | Verb::Man(_) => Ok(()),
         Verb::Targets(flags) => targets::glance(session, flags.target_group),
         Verb::DescribeFlows(flags) => session.show("describe-flows", &flags.params(), traffic::flows),
         Verb::GetCounters(flags) => {

@@ -8,7 +8,7 @@
 
 mod grammar;
 
-use super::nearest::nearest;
+use crate::control::nearest::nearest;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -16,8 +16,7 @@ const PLAIN_WIDTH: u16 = 100;
 
 /// What tables are made for.
 pub(super) struct Look {
-    /// None: as wide as the terminal.
-    width: Option<u16>,
+    width: u16,
     colour: bool,
     zone: TimeZone,
     now: Timestamp,
@@ -27,14 +26,15 @@ impl Look {
     /// For standard output as it is, now and here.
     pub(super) fn new(terminal: bool) -> Self {
         let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let width = if terminal { None } else { Some(PLAIN_WIDTH) };
+        let of_terminal = if terminal { terminal_size::terminal_size_of(std::io::stdout()) } else { None };
+        let width = of_terminal.map_or(PLAIN_WIDTH, |(width, _)| width.0);
         Look { width, colour, zone: TimeZone::system(), now: Timestamp::now() }
     }
 
     /// For a file, at a time and place of the test's choice.
     #[cfg(test)]
     pub(super) fn plain(now: Timestamp, zone: TimeZone) -> Self {
-        Look { width: Some(PLAIN_WIDTH), colour: false, zone, now }
+        Look { width: PLAIN_WIDTH, colour: false, zone, now }
     }
 
     /// A table with these headings and rows, and a newline at its end.
@@ -46,9 +46,7 @@ impl Look {
     pub(super) fn table_of(&self, headings: &[&str], rows: Vec<Vec<Cell>>) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        if let Some(width) = self.width {
-            table.set_width(width);
-        }
+        table.set_width(self.width);
         if self.colour {
             table.enforce_styling();
         } else {

@@ -3,14 +3,18 @@
 #![forbid(unsafe_code)]
 
 use super::Session;
+use super::arguments::ChangeFlags;
 use super::client::{CliError, typed};
+use super::output::print;
 use super::table::{Look, number, optional, setting, span, text};
+use super::wait::{self, DrainEnd};
 use crate::control::health::HealthState;
 use crate::control::socket::methods::groups::{DescribeTargetGroups, TargetGroups};
 use crate::control::socket::methods::health::{DescribeTargetHealth, GroupHealth};
-use crate::control::socket::methods::registration::Registrations;
+use crate::control::socket::methods::registration::{DeregisterTargets, RegisterTargets, Registrations};
 use crate::control::socket::views::InBandView;
 use serde_json::Value;
+use std::net::Ipv4Addr;
 
 /// Shows the targets of `group`, or of every group, one table after the other. As JSON: one list
 /// of what `describe-target-health` answers.
@@ -112,6 +116,44 @@ fn silence(in_band: InBandView) -> String {
         0 => "-".to_owned(),
         ms => span(ms),
     }
+}
+
+/// Registers targets, and with `--wait` comes back when they are healthy.
+pub(super) fn register(
+    session: &mut Session,
+    params: RegisterTargets,
+    how: &ChangeFlags,
+) -> Result<(), CliError> {
+    session.change("register-targets", &params, how, registrations)?;
+    if !how.wait {
+        return Ok(());
+    }
+    let targets: Vec<Ipv4Addr> = params.targets.iter().map(|target| target.id).collect();
+    wait::for_healthy(&mut session.client, &params.target_group_arn, &targets, how.patience)?;
+    if session.output.is_for_people() {
+        let who = if targets.len() == 1 { "The target is" } else { "The targets are" };
+        print(&format!("{who} healthy.\n"))?;
+    }
+    Ok(())
+}
+
+/// Deregisters targets, and with `--wait` comes back when they are gone.
+pub(super) fn deregister(
+    session: &mut Session,
+    params: DeregisterTargets,
+    how: &ChangeFlags,
+) -> Result<(), CliError> {
+    session.change("deregister-targets", &params, how, registrations)?;
+    if !how.wait || params.targets.is_empty() {
+        return Ok(());
+    }
+    let targets: Vec<Ipv4Addr> = params.targets.iter().map(|target| target.id).collect();
+    let (group, limit) = (&params.target_group_arn, how.patience.timeout);
+    let left = wait::for_drained(&mut session.client, group, &targets, DrainEnd::Gone, limit)?;
+    if session.output.is_for_people() {
+        print(&format!("The drain has ended; {left} flows are left.\n"))?;
+    }
+    Ok(())
 }
 
 pub(super) fn registrations(result: &Registrations, look: &Look) -> String {

@@ -10,6 +10,7 @@ pub mod health;
 pub mod host;
 pub mod inband;
 pub mod model;
+pub(crate) mod nearest;
 pub mod neighbours;
 pub mod netlink;
 pub mod node;

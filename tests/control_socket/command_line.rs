@@ -193,7 +193,7 @@ fn a_refusal_is_one_sentence_and_exit_code_1() {
     assert_eq!(
         said,
         "flowgate: Target group 'fww' not found (TargetGroupNotFound at TargetGroupArn); \
-         the target groups are fw, spare\n"
+         did you mean fw?\n"
     );
 }
 
@@ -219,12 +219,12 @@ fn a_socket_that_is_missing_dead_or_somebody_elses_says_what_to_do() {
     let path = daemon.path();
     daemon.stop();
     let (code, said) = refused(&path, &["targets"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(said.ends_with("start flowgated, or name its socket with --socket\n"), "{said}");
 
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let (code, said) = refused(&path, &["targets"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(said.contains("the daemon that made it is gone"), "{said}");
 
     let other = daemon.folder().join("other.sock");
@@ -235,7 +235,7 @@ fn a_socket_that_is_missing_dead_or_somebody_elses_says_what_to_do() {
     });
     let (code, said) = refused(&other, &["targets"]);
     thread.join().unwrap();
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(said.contains("is no flowgate daemon"), "{said}");
 }
 
@@ -258,7 +258,7 @@ fn a_socket_that_may_not_be_opened_says_who_may() {
         set_permissions(daemon.path(), Permissions::from_mode(0o000)).unwrap();
     }
     let Output { status, stderr, .. } = command.output().unwrap();
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(3));
     let said = String::from_utf8(stderr).unwrap();
     assert!(said.starts_with("flowgate: permission denied on /"), "{said}");
     assert!(said.ends_with(": become root, or a member of the socket's group\n"), "{said}");

@@ -270,6 +270,17 @@ impl Service for Fake {
 
     fn advance_clock(&self, milliseconds: u32) {
         self.now.set(self.now.get() + i64::from(milliseconds));
+        let now = u64::try_from(self.now.get()).unwrap();
+        let over = |drain: &flowgate::control::model::Drain<'_>| drain.ends_unix_ms() <= now;
+        let finish = |drain: flowgate::control::model::Drain<'_>| Change::FinishDraining {
+            target_group: drain.target_group.name.to_string(),
+            address: drain.address,
+            since_unix_ms: drain.since_unix_ms,
+        };
+        let ended: Vec<Change> = self.state.borrow().drains().filter(over).map(finish).collect();
+        for change in &ended {
+            self.apply(change).unwrap();
+        }
     }
 }
 

@@ -7,6 +7,8 @@ mod changes;
 mod client;
 mod command_line;
 mod command_output;
+mod command_short;
+mod command_terminal;
 mod crowds;
 mod documentation;
 mod fake;

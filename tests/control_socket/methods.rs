@@ -229,7 +229,11 @@ fn what_is_not_there_is_told_by_its_kind_with_what_there_is() {
     let mut refusal = |method: &str, params: Value| client.call(method, params).unwrap_err()["data"].clone();
     assert_eq!(
         refusal("describe-target-health", json!({"TargetGroupArn": "fww"})),
-        json!({"kind": "TargetGroupNotFound", "path": "TargetGroupArn", "hint": "the target groups are fw, spare"})
+        json!({"kind": "TargetGroupNotFound", "path": "TargetGroupArn", "hint": "did you mean fw?"})
+    );
+    assert_eq!(
+        refusal("describe-target-health", json!({"TargetGroupArn": "printers"}))["hint"],
+        "the target groups are fw, spare"
     );
     assert_eq!(
         refusal("register-targets", json!({"TargetGroupArn": "fww", "Targets": [{"Id": "10.0.0.1"}]}))["path"],

@@ -64,6 +64,11 @@ impl Output {
         self.emit_as(&result, self.format())
     }
 
+    /// Prints a result that has no table of its own: as JSON, unless something else was asked for.
+    pub(super) fn emit_plain(&self, result: &Value) -> Result<(), CliError> {
+        self.emit_as(result, self.format.unwrap_or(Format::Json))
+    }
+
     fn emit_as(&self, result: &Value, format: Format) -> Result<(), CliError> {
         let result = &self.picked(result)?;
         print(&match format {

@@ -236,6 +236,22 @@ impl State {
     }
 }
 
+impl TargetGroup {
+    /// The drain of the target at `address`, if it drains.
+    #[must_use]
+    pub fn drain_of(&self, address: Ipv4Addr) -> Option<Drain<'_>> {
+        match self.targets.get(&address)?.registration {
+            Registration::Registered => None,
+            Registration::Draining { since_unix_ms } => Some(Drain {
+                target_group: self,
+                address,
+                since_unix_ms,
+                delay: self.settings().deregistration_delay,
+            }),
+        }
+    }
+}
+
 impl Drain<'_> {
     /// When the drain ends, in milliseconds since 1970.
     #[must_use]

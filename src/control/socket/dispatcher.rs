@@ -13,6 +13,7 @@ use super::role::Role;
 use super::rpc::{self, Id, METHOD_NOT_FOUND, Request, RpcError};
 use super::service::Service;
 use super::session::Session;
+use crate::control::nearest::nearest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -164,24 +165,10 @@ impl Dispatcher {
         let shown: String = name.chars().take(64).collect();
         let message = format!("there is no method {}", Value::from(shown.as_str()));
         let error = RpcError::new(METHOD_NOT_FOUND, "InvalidAction", message).at("method");
-        match self.nearest(&shown) {
+        match nearest(&shown, self.methods.keys().copied()) {
             Some(nearest) => error.hint(format!("did you mean {nearest}?")),
             None => error,
         }
-    }
-
-    /// The method whose name is most like `name`, if any is enough like it to be what was meant.
-    fn nearest(&self, name: &str) -> Option<&'static str> {
-        // AWS's API says `RegisterTargets` where its command line says `register-targets`.
-        let folded = |name: &str| name.replace(['-', '_'], "").to_lowercase();
-        let name = folded(name);
-        let likeness = |known: &&'static str| (strsim::jaro_winkler(&folded(known), &name), *known);
-        self.methods
-            .keys()
-            .map(likeness)
-            .filter(|(likeness, _)| *likeness > 0.8)
-            .max_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, known)| known)
     }
 }
 

@@ -3,14 +3,15 @@
 
 #![forbid(unsafe_code)]
 
-use crate::control::model::{ErrorCode, ModelError, State};
+use crate::control::model::{ErrorCode, ModelError, State, registry};
+use crate::control::nearest::nearest;
 use crate::control::socket::rpc::{INTERNAL_ERROR, RpcError};
 use crate::control::socket::service::{ChangeError, Unavailable};
 
 /// `error` of a request whose object is named by `parameter`.
 pub(super) fn of_model(error: ModelError, parameter: &str, state: &State) -> RpcError {
     let mut told = RpcError::refused(error.code.as_str(), error.message);
-    told.data.hint = names(error.code, state);
+    told.data.hint = names(error.code, seen(&told.message), state).or_else(|| keys(&told.message));
     match error.path {
         Some(path) => told.at(in_parameters(&path)),
         None => told.at(parameter),
@@ -60,8 +61,15 @@ fn in_creation(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The names there are, where one was given that there is not.
-fn names(code: ErrorCode, state: &State) -> Option<String> {
+/// What a message quotes: the name or key that was given, as AWS's messages have it.
+fn seen(message: &str) -> &str {
+    message.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\'')).map_or("", |(seen, _)| seen)
+}
+
+/// The name that was meant instead of `given`, or the names there are, where one was given that there is not.
+fn names(code: ErrorCode, given: &str, state: &State) -> Option<String> {
+    /// More names than this are no help.
+    const SHOWN: usize = 20;
     let (what, names): (&str, Vec<&str>) = match code {
         ErrorCode::TargetGroupNotFound => {
             ("target group", state.target_groups().map(|group| group.name.as_str()).collect())
@@ -71,9 +79,28 @@ fn names(code: ErrorCode, state: &State) -> Option<String> {
         }
         _ => return None,
     };
+    if let Some(meant) = nearest(given, names.iter().copied()) {
+        return Some(format!("did you mean {meant}?"));
+    }
     Some(match names.as_slice() {
         [] => format!("there is no {what}"),
         [one] => format!("the only {what} is {one}"),
+        many if many.len() > SHOWN => {
+            let (shown, more) = (many[..SHOWN].join(", "), many.len() - SHOWN);
+            format!("the {what}s are {shown} and {more} more")
+        }
         many => format!("the {what}s are {}", many.join(", ")),
     })
+}
+
+/// The key that was meant, where an attribute's key is not known; or whose it is, where it is another
+/// object's.
+fn keys(message: &str) -> Option<String> {
+    let (of, _) = message.strip_suffix(" is not recognized")?.split_once(" attribute key '")?;
+    let key = seen(message);
+    if let Some(other) = registry::ATTRIBUTES.iter().find(|attribute| attribute.key == key) {
+        return Some(format!("it is an attribute of a {}", other.kind.noun().to_lowercase()));
+    }
+    let known = registry::ATTRIBUTES.iter().filter(|attribute| attribute.kind.noun() == of);
+    nearest(key, known.map(|attribute| attribute.key)).map(|meant| format!("did you mean {meant}?"))
 }

@@ -59,6 +59,9 @@ pub struct TargetHealthDescription {
     /// Since when it is in this state; none for a target that is not registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// While it drains: after how many milliseconds the drain ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_ends_in_ms: Option<u64>,
     /// Whom its packets are handed to, and whether that one's link-layer address is known; none for a target
     /// that is not registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +124,8 @@ fn describe_target_health(call: &Call<'_>, asked: DescribeTargetHealth) -> Resul
 impl GroupHealth {
     /// How every target of `group` stands.
     pub(super) fn of(service: &dyn Service, group: &TargetGroup) -> Self {
-        let describe = |status| TargetHealthDescription::of(group, status);
+        let now = u64::try_from(service.now().unix_ms()).unwrap_or(0);
+        let describe = |status| TargetHealthDescription::of(group, status, now);
         GroupHealth {
             target_group_name: group.name.to_string(),
             detection_time_ms: groups::detection_time_ms(group),
@@ -131,7 +135,8 @@ impl GroupHealth {
 }
 
 impl TargetHealthDescription {
-    fn of(group: &TargetGroup, status: TargetStatus) -> Self {
+    fn of(group: &TargetGroup, status: TargetStatus, now_unix_ms: u64) -> Self {
+        let drain = group.drain_of(status.address);
         TargetHealthDescription {
             target: TargetIdentity {
                 id: status.address,
@@ -146,6 +151,7 @@ impl TargetHealthDescription {
                 description: status.description,
             },
             since: Some(status.since),
+            drain_ends_in_ms: drain.map(|drain| drain.ends_unix_ms().saturating_sub(now_unix_ms)),
             neighbour: Some(status.neighbour),
             flows: status.flows,
             would_die: status.would_die,
@@ -164,6 +170,7 @@ impl TargetHealthDescription {
                 description: ReasonCode::NotRegistered.sentence().to_owned(),
             },
             since: None,
+            drain_ends_in_ms: None,
             neighbour: None,
             flows: 0,
             would_die: 0,

@@ -1,9 +1,10 @@
-//! "Did you mean": the word that is most like one that is not known.
+//! "Did you mean": the word that is most like one that is not known. The socket asks for names, keys and methods, the
+//! command line for its own words.
 
 #![forbid(unsafe_code)]
 
 /// Of `words` the one most like `given`, if any is like enough to be what was meant.
-pub(super) fn nearest<'a>(given: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(given: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Below this words have little more than their beginnings in common.
     const LIKE_ENOUGH: f64 = 0.8;
     // Of shorter words a slip of the finger makes most others.

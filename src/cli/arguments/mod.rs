@@ -1,0 +1,146 @@
+//! The command line's words: verbs and flags, and what each becomes as parameters of its method.
+
+#![forbid(unsafe_code)]
+
+mod change;
+mod local;
+mod objects;
+mod running;
+mod short;
+mod targets;
+mod wait;
+
+pub(super) use change::{ChangeFlags, Changing, Patience};
+pub(super) use local::{CompletionsFlags, ManFlags};
+pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
+pub(super) use short::{DrainFlags, RpcFlags, SetFlags};
+pub(super) use wait::WaitFor;
+
+use super::lifecycle::{
+    CreateListenerFlags, CreateLoadBalancerFlags, CreateTargetGroupFlags, ModifyDefaultActionFlags,
+    ModifyHealthCheckFlags,
+};
+use super::output::{Format, Query};
+use crate::control::socket::DEFAULT_PATH;
+use clap::{Parser, Subcommand};
+use objects::{
+    ListenersFlags, LoadBalancersFlags, ModifyListenerFlags, ModifyLoadBalancerFlags, ModifyTargetGroupFlags,
+    TargetGroupsFlags,
+};
+use running::{AdvanceFlags, CountersFlags, FlowsFlags, GlanceFlags, SubscribeFlags, WorkersFlags};
+use std::path::PathBuf;
+use targets::{DeregisterFlags, RegisterFlags, TargetHealthFlags, TargetsFlags};
+
+/// Below the verbs of `--help`, and in the man page.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is done, or was so already
+  1  it is refused, or the result cannot be shown
+  2  the command line cannot be read
+  3  no daemon answers
+  4  what was waited for did not come to be in time
+
+Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
+A name serves wherever an ARN does. Colour is for terminals, and not with NO_COLOR in the environment.";
+
+/// Looks at and changes a running Flowgate gateway.
+///
+/// Verbs and flags are those of `aws elbv2`; a name serves wherever an ARN does.
+#[derive(Debug, Parser)]
+#[command(name = "flowgate", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(super) struct Arguments {
+    /// The daemon's control socket.
+    #[arg(long, global = true, env = "FLOWGATE_SOCKET", value_name = "PATH", default_value = DEFAULT_PATH)]
+    pub(super) socket: PathBuf,
+    /// The form of the result; a table, if nothing else is said.
+    #[arg(long, global = true, value_enum, env = "FLOWGATE_OUTPUT", value_name = "FORMAT")]
+    pub(super) output: Option<Format>,
+    /// Short for --output json.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// What to print of the result: a JMESPath expression over its JSON.
+    #[arg(long, global = true, value_parser = Query::read, value_name = "JMESPATH")]
+    pub(super) query: Option<Query>,
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// The targets at a glance: state, reason, since when, live flows.
+    Targets(TargetsFlags),
+    /// Take a target out of service: new flows go elsewhere, its own have the deregistration delay to end.
+    Drain(Changing<DrainFlags>),
+    /// Set attributes of a target group, a load balancer or its listener, whichever the keys are of.
+    Set(Changing<SetFlags>),
+    /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
+    Workers(GlanceFlags),
+    /// List load balancers.
+    DescribeLoadBalancers(LoadBalancersFlags),
+    /// List listeners and where they forward to.
+    DescribeListeners(ListenersFlags),
+    /// List target groups with their health checks and detection times.
+    DescribeTargetGroups(TargetGroupsFlags),
+    /// Tell how the targets of a group stand, and how many flows the death of each would end.
+    DescribeTargetHealth(TargetHealthFlags),
+    /// Create a load balancer; it drops what comes until it has a listener.
+    CreateLoadBalancer(Changing<CreateLoadBalancerFlags>),
+    /// Delete a load balancer and its listener, unless it is protected.
+    DeleteLoadBalancer(Changing<LoadBalancerFlag>),
+    /// Give a load balancer its one listener.
+    CreateListener(Changing<CreateListenerFlags>),
+    /// Have a listener forward to another target group.
+    ModifyListener(Changing<ModifyDefaultActionFlags>),
+    /// Take a load balancer's listener away.
+    DeleteListener(Changing<ListenerFlag>),
+    /// Create a target group, without targets.
+    CreateTargetGroup(Changing<CreateTargetGroupFlags>),
+    /// Change how the targets of a group are checked.
+    ModifyTargetGroup(Changing<ModifyHealthCheckFlags>),
+    /// Delete a target group and its targets, unless a listener uses it.
+    DeleteTargetGroup(Changing<TargetGroupFlag>),
+    /// List a load balancer's attributes.
+    DescribeLoadBalancerAttributes(LoadBalancerFlag),
+    /// Set attributes of a load balancer.
+    ModifyLoadBalancerAttributes(Changing<ModifyLoadBalancerFlags>),
+    /// List a listener's attributes.
+    DescribeListenerAttributes(ListenerFlag),
+    /// Set attributes of a listener.
+    ModifyListenerAttributes(Changing<ModifyListenerFlags>),
+    /// List a target group's attributes and its detection time.
+    DescribeTargetGroupAttributes(TargetGroupFlag),
+    /// Set attributes of a target group.
+    ModifyTargetGroupAttributes(Changing<ModifyTargetGroupFlags>),
+    /// Register targets, or change the zone or weight of registered ones.
+    RegisterTargets(Changing<RegisterFlags>),
+    /// Deregister targets: their flows have the deregistration delay to end.
+    DeregisterTargets(Changing<DeregisterFlags>),
+    /// Wait until something is so, as the waiters of aws do.
+    #[command(subcommand)]
+    Wait(WaitFor),
+    /// List flows.
+    #[command(visible_alias = "flows")]
+    DescribeFlows(FlowsFlags),
+    /// Read counters.
+    #[command(visible_alias = "counters")]
+    GetCounters(CountersFlags),
+    /// Print what happens as it happens: health changes, resets, drains, changes.
+    Subscribe(SubscribeFlags),
+    /// List this node's endpoints.
+    DescribeEndpoints,
+    /// List this node's worker cores.
+    DescribeWorkers(WorkersFlags),
+    /// List this node's ports.
+    DescribePorts,
+    /// Call any method of the control socket with parameters in JSON.
+    Rpc(RpcFlags),
+    /// Print the script by which a shell completes this command's words.
+    Completions(CompletionsFlags),
+    /// Print this command's man page, or write one for each verb.
+    Man(ManFlags),
+    /// Let the daemon's time jump ahead; only of a daemon started for tests.
+    #[command(hide = true)]
+    DebugAdvanceClock(AdvanceFlags),
+}
