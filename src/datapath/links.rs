@@ -66,8 +66,9 @@ impl Plain {
         place
     }
 
+    /// The port that packets with this header arrive by.
     #[inline(always)]
-    fn port(self) -> PortId {
+    pub fn port(self) -> PortId {
         let Plain([_, back]) = self;
         PortId((back >> 48) as u16)
     }
@@ -144,12 +145,10 @@ impl LinkTable {
         self.plain[usize::from(id.0)] == Plain::new(port, header)
     }
 
-    /// As [`get`](LinkTable::get), if the header is one without tags.
+    /// As [`get`](LinkTable::get), if the header is one without tags. Else its port is one that there is not.
     #[inline(always)]
-    pub fn plain(&self, id: LinkId) -> Option<(PortId, Plain)> {
-        Some(self.plain[usize::from(id.0)])
-            .filter(|kept| *kept != Plain::NONE)
-            .map(|kept| (kept.port(), kept))
+    pub fn plain(&self, id: LinkId) -> Plain {
+        self.plain[usize::from(id.0)]
     }
 
     /// As [`intern`](LinkTable::intern), of a header without tags. What stations share a port is few, so one of

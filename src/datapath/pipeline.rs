@@ -564,7 +564,6 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(mut kept) = self.answer_lanes.take() else { return };
         let lanes = kept.get_mut(..burst.len()).unwrap_or_default();
         let layout = *self.flows.table.cookies();
-        burst.iter().for_each(PacketBuf::prefetch);
         let any_unread = if self.fast_path {
             read_answers(self.isa, &self.flows.table, forwarding.underlay.address, burst, lanes)
         } else {
@@ -586,7 +585,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let mut careful = careful.into_iter();
         for (packet, lane) in burst.drain(..).zip(lanes.iter_mut().skip(ready)) {
             let read = if lane.course == Course::Careful { careful.next() } else { None };
-            let owner = layout.owner(Cookie(lane.answer.cookie));
+            let owner = layout.owner(lane.cookie);
             if lane.course == Course::Unread || steered || self.workers == 1 || owner == self.worker {
                 self.answer(forwarding, port, &layout, packet, (lane, read));
             } else if owner.0 < self.workers {
@@ -614,7 +613,7 @@ impl<B: PacketBuf> Pipeline<B> {
             packet.make_contiguous();
             if let Ok(answer) = read_answer(forwarding, layout, packet) {
                 self.flows.table.prefetch_cookie(answer.raw_cookie);
-                (lane.answer.cookie, lane.course) = (answer.raw_cookie.0, Course::Careful);
+                (lane.cookie, lane.course) = (answer.raw_cookie, Course::Careful);
                 careful.push(answer);
             }
         }

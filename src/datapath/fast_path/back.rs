@@ -16,8 +16,8 @@ use crate::wire::plain::Plain;
 /// What is known of one answer of a burst, from stage to stage.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerLane {
-    /// What its headers say, if it was read plainly; else the cookie alone.
-    pub answer: PlainAnswer,
+    /// The flow's cookie.
+    pub cookie: Cookie,
     /// Which way it goes through the stages; it is never a follower.
     pub course: Course,
     /// Where it leaves, once it is ready.
@@ -31,12 +31,8 @@ pub type AnswerLanes = Box<[AnswerLane; BURST]>;
 
 impl AnswerLane {
     /// What no packet was read into.
-    pub const EMPTY: AnswerLane = AnswerLane {
-        answer: PlainAnswer::NONE,
-        course: Course::Unread,
-        leaves_by: PortId(0),
-        fate: Fate::Piece,
-    };
+    pub const EMPTY: AnswerLane =
+        AnswerLane { cookie: Cookie(0), course: Course::Unread, leaves_by: PortId(0), fate: Fate::Piece };
 }
 
 /// First stage of answers: reads them plainly and asks for their flows' entries; returns whether there are any
@@ -64,14 +60,21 @@ impl<B: PacketBuf> Stage for ReadAnswers<'_, B> {
     #[inline(always)]
     fn run(self) -> bool {
         let ReadAnswers { table, ours, burst, lanes } = self;
+        for packet in burst {
+            packet.prefetch();
+            if let Some(answer) = PlainAnswer::of(packet.bytes()) {
+                table.prefetch_cookie(Cookie(answer.cookie()));
+            }
+        }
         let mut unread = false;
         for (packet, lane) in burst.iter().zip(lanes) {
-            match PlainAnswer::read(packet.bytes(), ours).filter(|_| packet.is_contiguous()) {
-                Some(answer) => {
-                    table.prefetch_cookie(Cookie(answer.cookie));
-                    (lane.answer, lane.course) = (answer, Course::Plain);
+            let frame = packet.bytes();
+            match PlainAnswer::of(frame) {
+                Some(answer) if packet.is_contiguous() && answer.is_answer(ours, frame.len()) => {
+                    lane.cookie = Cookie(answer.cookie());
+                    lane.course = Course::Plain;
                 }
-                None => {
+                _ => {
                     lane.course = Course::Unread;
                     unread = true;
                 }
@@ -110,48 +113,53 @@ impl<B: PacketBuf> Stage for ExpressBack<'_, B> {
         let (targets, endpoints, ports) = (&*forwarding.targets, &*forwarding.endpoints, &*forwarding.ports);
         let mut ready = 0;
         for (packet, lane) in packets.iter_mut().zip(answers) {
-            let answer = &lane.answer;
-            let Ok(id) = flows.table.by_cookie(Cookie(answer.cookie)) else { break };
+            if lane.course != Course::Plain {
+                break;
+            }
+            let Ok(id) = flows.table.by_cookie(lane.cookie) else { break };
             let entry = flows.table.entry(id);
+            if !is_live(entry) {
+                break;
+            }
             let (key, target_id) = (entry.key(), entry.target);
+            let frame = packet.bytes();
+            let Some(answer) = PlainAnswer::of(frame) else { break };
+            let (direction, of_it, len) = match answer.inner_v4() {
+                Some(inner) if !inner.tcp_flags.intersects(TURNS) => {
+                    let (direction, of_it) = key.way_of_v4(inner.protocol, inner.addresses, inner.ports);
+                    (direction, of_it, inner.len)
+                }
+                Some(_) => break,
+                None => inner_of_v6(key, frame, answer.end()),
+            };
+            // What hangs on the direction comes first, as it takes the longest.
+            let header = flows.links.plain(entry.link[direction.index()]);
+            let Some(PortRole::Wire { peer, .. }) = ports.get(header.port().index()) else { break };
             let Some(Some(target)) = targets.get(target_id.index()) else { break };
             let Some(endpoint) = endpoints.get(key.endpoint().index()) else { break };
-            if lane.course != Course::Plain
-                || !is_live(entry)
-                || target.generation != entry.target_generation
-                || target.address != answer.source
-                || endpoint.id != answer.endpoint_id
+            if target.generation != entry.target_generation
+                || target.address != answer.source()
+                || endpoint.id != answer.endpoint_id()
+                || !of_it
             {
                 break;
             }
-            let Some(inner) = packet.bytes().get(OUTER_LEN..answer.end as usize) else { break };
-            let read = if key.version() == 4 { inner_of_v4(key, inner) } else { inner_of_v6(key, inner) };
-            let Some((direction, total_len)) = read else { break };
-            let link = entry.link[direction.index()];
-            let Some((came_by, header)) = flows.links.plain(link) else { break };
-            let Some(PortRole::Wire { peer, .. }) = ports.get(came_by.index()) else { break };
-            let Some(front) = packet.replace_front(FRONT_LEN, total_len.into()) else { break };
+            let Some(front) = packet.replace_front(FRONT_LEN, len.into()) else { break };
             header.write(front);
-            (lane.leaves_by, lane.fate) =
-                (*peer, Fate::Delivered { target: target_id, bytes: total_len.into() });
+            (lane.leaves_by, lane.fate) = (*peer, Fate::Delivered { target: target_id, bytes: len.into() });
             ready += 1;
         }
         ready
     }
 }
 
-/// Direction and length of a plain inner packet of this flow that turns nothing.
-#[inline(always)]
-fn inner_of_v4(of: &FlowKey, ip: &[u8]) -> Option<(Direction, u16)> {
-    let Plain { src, dst, ports, protocol, total_len, tcp_flags } = Plain::<u32>::read(ip)?;
-    let (key, direction) = FlowKey::of_v4(of.endpoint(), protocol, src, dst, ports);
-    (key == *of && !tcp_flags.intersects(TURNS)).then_some((direction, total_len))
-}
-
-/// The same of IPv6. Out of line, as the compiler would else make one way of the two, and both slower.
+/// Which way a plain inner IPv6 packet goes, whether it is of this flow and turns nothing, and its length. Out of line,
+/// as the compiler would else make one way of the two, and both slower.
 #[inline(never)]
-fn inner_of_v6(of: &FlowKey, ip: &[u8]) -> Option<(Direction, u16)> {
-    let plain = Plain::<u128>::read(ip)?;
+fn inner_of_v6(of: &FlowKey, frame: &[u8], end: usize) -> (Direction, bool, u16) {
+    let Some(plain) = frame.get(OUTER_LEN..end).and_then(Plain::<u128>::read) else {
+        return (Direction::LowToHigh, false, 0);
+    };
     let (key, direction) = key_of_v6(of.endpoint(), &plain);
-    (key == *of && !plain.tcp_flags.intersects(TURNS)).then_some((direction, plain.total_len))
+    (direction, key == *of && !plain.tcp_flags.intersects(TURNS), plain.total_len)
 }

@@ -1,5 +1,5 @@
 //! An appliance's answer as nearly all of them are: untagged, outer IPv4 without options, whole, no UDP
-//! checksum, our three options in our order. [`Plain::read`] judges all of that with one bounds check and
+//! checksum, our three options in our order. [`Plain::is_answer`] judges all of that with one bounds check and
 //! wide compares, and refuses every other, right or wrong, which [`outer::parse`] and [`super::parse`] then
 //! read with care.
 
@@ -10,84 +10,157 @@ use super::super::ethernet::ethertype;
 use super::super::ip::protocol;
 use super::super::ipv4::{self, FRAGMENT_OFFSET, MORE_FRAGMENTS};
 use super::super::load::{field16, field32, field64};
+use super::super::tcp::{self, TcpFlags};
+use super::super::udp;
 use super::outer::{self, OUTER_LEN};
-use super::{ATTACHMENT_ID_HEADER, ENDPOINT_ID_HEADER, FLOW_COOKIE_HEADER, UDP_PORT, VERSION_AND_LENGTH};
-
-/// What the headers of a plain answer say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plain {
-    /// Who sent it.
-    pub source: u32,
-    /// The flow's cookie.
-    pub cookie: u32,
-    /// The endpoint's 64-bit id (O-4).
-    pub endpoint_id: u64,
-    /// Where the outer packet, and so the inner one, ends in the frame. It begins at [`OUTER_LEN`].
-    pub end: u32,
-}
+use super::{
+    ATTACHMENT_ID_HEADER, ENDPOINT_ID_HEADER, FLOW_COOKIE_HEADER, OVERHEAD, UDP_PORT, VERSION_AND_LENGTH,
+};
 
 const IP: usize = outer::IP;
 const UDP: usize = outer::UDP;
 const GENEVE: usize = outer::GENEVE;
 const OPTIONS: usize = outer::OPTIONS;
+const ETHERTYPE: usize = 12;
 
-impl Plain {
-    /// No answer.
-    pub const NONE: Plain = Plain { source: 0, cookie: 0, endpoint_id: 0, end: 0 };
+/// The headers of a frame, read where a plain answer has its fields: the outer ones, and as much of the inner packet
+/// as an IPv4 and a TCP header are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain<'a>(&'a [u8; LEN]);
 
-    /// Reads a frame from the target side. `None`: it is not a plain answer to `ours`.
+/// Bytes that a plain answer has at least. One with a UDP datagram that is shorter is read with care.
+const LEN: usize = INNER + ipv4::HEADER_LEN + tcp::HEADER_LEN;
+const INNER: usize = OUTER_LEN;
+const TRANSPORT: usize = INNER + ipv4::HEADER_LEN;
+
+/// The inner packet of an answer: IPv4 without options, TCP or UDP, whole, and all that is in the outer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InnerV4 {
+    /// Source address in the upper half, destination address in the lower.
+    pub addresses: u64,
+    /// Source port in the upper half, destination port in the lower.
+    pub ports: u32,
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Its bytes.
+    pub len: u16,
+    /// TCP's control bits; empty for UDP.
+    pub tcp_flags: TcpFlags,
+}
+
+impl<'a> Plain<'a> {
+    /// The headers at the front of `frame`, judged by nobody. `None`: the frame is too short for them.
     #[inline(always)]
-    pub fn read(frame: &[u8], ours: u32) -> Option<Plain> {
-        let headers = frame.first_chunk::<OUTER_LEN>()?;
-        #[expect(clippy::cast_possible_truncation, reason = "14 and 20")]
-        const LENS: (u32, u32) = (IP as u32, ipv4::HEADER_LEN as u32);
-        // EtherType; version, header length and place in the datagram, and with them the total length.
-        let front = field64::<IP, _>(headers);
-        const FIXED: u64 = 0xff << 56 | (MORE_FRAGMENTS | FRAGMENT_OFFSET) as u64;
-        let total_len = (front >> 32) as u32 & 0xffff;
-        if field16::<12, _>(headers) != ethertype::IPV4 || front & FIXED != 0x45 << 56 {
-            return None;
-        }
-        // Time to live and protocol, then whom it is for.
-        if headers[IP + 8] == 0
-            || headers[IP + 9] != protocol::UDP
+    pub fn of(frame: &'a [u8]) -> Option<Plain<'a>> {
+        frame.first_chunk().map(Plain)
+    }
+
+    /// Whether they are those of a plain answer to `ours`, in a frame of so many bytes. Fields that lie side by side
+    /// are compared at once.
+    #[inline(always)]
+    pub fn is_answer(self, ours: u32, frame_len: usize) -> bool {
+        let Plain(headers) = self;
+        // EtherType, version and header length.
+        const FRONT: u64 = (ethertype::IPV4 as u64) << 8 | 0x45;
+        let front = field64::<ETHERTYPE, _>(headers);
+        // Place in the datagram, time to live, protocol.
+        const WHOLE: u32 = ((MORE_FRAGMENTS | FRAGMENT_OFFSET) as u32) << 16 | 0xff;
+        let middle = field32::<{ IP + 6 }, _>(headers);
+        if front >> 40 != FRONT
+            || middle & WHOLE != u32::from(protocol::UDP)
+            || middle & 0xff00 == 0
             || field32::<{ IP + 16 }, _>(headers) != ours
         {
+            return false;
+        }
+        // UDP's destination port, length, no checksum, and GENEVE's version, length of options and flags. The source's
+        // port is its own affair.
+        let total_len = (front >> 16) & 0xffff;
+        const UDP_OF_0: u64 = (UDP_PORT as u64) << 48 | VERSION_AND_LENGTH as u64;
+        let udp_len = total_len.wrapping_sub(ipv4::HEADER_LEN as u64);
+        if field64::<{ UDP + 2 }, _>(headers) != UDP_OF_0.wrapping_add(udp_len << 32) {
+            return false;
+        }
+        let inner = field16::<{ GENEVE + 2 }, _>(headers);
+        let Some(header) = headers.first_chunk::<UDP>().and_then(|front| front.last_chunk()) else {
+            return false;
+        };
+        total_len >= OVERHEAD as u64
+            && IP as u64 + total_len <= frame_len as u64
+            && (inner == ethertype::IPV4 || inner == ethertype::IPV6)
+            && field32::<OPTIONS, _>(headers) == ENDPOINT_ID_HEADER
+            && field32::<{ OPTIONS + 12 }, _>(headers) == ATTACHMENT_ID_HEADER
+            && field32::<{ OPTIONS + 24 }, _>(headers) == FLOW_COOKIE_HEADER
+            && checksum::header_is_right(header)
+    }
+
+    /// Who sent it.
+    #[inline(always)]
+    pub fn source(self) -> u32 {
+        field32::<{ IP + 12 }, _>(self.0)
+    }
+
+    /// The endpoint's 64-bit id (O-4).
+    #[inline(always)]
+    pub fn endpoint_id(self) -> u64 {
+        field64::<{ OPTIONS + 4 }, _>(self.0)
+    }
+
+    /// The flow's cookie.
+    #[inline(always)]
+    pub fn cookie(self) -> u32 {
+        field32::<{ OPTIONS + 28 }, _>(self.0)
+    }
+
+    /// The inner packet. `None`: it is not as [`InnerV4`] has it.
+    #[inline(always)]
+    pub fn inner_v4(self) -> Option<InnerV4> {
+        let Plain(headers) = self;
+        #[expect(clippy::cast_possible_truncation, reason = "40, 28, 20 and 68")]
+        const LENS: (u16, u16, u16, u16) = (
+            (ipv4::HEADER_LEN + tcp::HEADER_LEN) as u16,
+            (ipv4::HEADER_LEN + udp::HEADER_LEN) as u16,
+            tcp::HEADER_LEN as u16,
+            OVERHEAD as u16,
+        );
+        // Version, header length, total length and place in the datagram in one comparison.
+        const FIXED: u64 = 0xffff_0000_0000 | (0xff << 56) | (MORE_FRAGMENTS | FRAGMENT_OFFSET) as u64;
+        const FIXED_OF_0: u64 = 0x45 << 56;
+        let len = self.total_len().wrapping_sub(LENS.3);
+        if field64::<INNER, _>(headers) & FIXED != FIXED_OF_0 | u64::from(len) << 32 {
             return None;
         }
-        // Destination port, length, no checksum; the source's port is its own affair.
-        let udp = field64::<UDP, _>(headers) & 0xffff_ffff_ffff;
-        let udp_len = u64::from(total_len.wrapping_sub(LENS.1));
-        let end = LENS.0 + total_len;
-        if udp != u64::from(UDP_PORT) << 32 | udp_len << 16 || (end as usize) < OUTER_LEN {
+        let protocol = headers[INNER + 9];
+        let (least, options_len, tcp_flags) = match protocol {
+            protocol::TCP => {
+                let header_len = u16::from(headers[TRANSPORT + 12] >> 2 & 0x3c);
+                (LENS.0, header_len.wrapping_sub(LENS.2), TcpFlags::from_bits_retain(headers[TRANSPORT + 13]))
+            }
+            protocol::UDP => (LENS.1, 0, TcpFlags::empty()),
+            _ => return None,
+        };
+        // A TCP header that is too short is one with far too many options.
+        if options_len > len.checked_sub(least)? {
             return None;
         }
-        if end as usize > frame.len() || field32::<OPTIONS, _>(headers) != ENDPOINT_ID_HEADER {
-            return None;
-        }
-        if field32::<{ OPTIONS + 12 }, _>(headers) != ATTACHMENT_ID_HEADER
-            || field32::<{ OPTIONS + 24 }, _>(headers) != FLOW_COOKIE_HEADER
-        {
-            return None;
-        }
-        const GENEVE_OF: [u32; 2] = [
-            (VERSION_AND_LENGTH as u32) << 16 | ethertype::IPV4 as u32,
-            (VERSION_AND_LENGTH as u32) << 16 | ethertype::IPV6 as u32,
-        ];
-        let geneve = field32::<GENEVE, _>(headers);
-        if geneve != GENEVE_OF[0] && geneve != GENEVE_OF[1] {
-            return None;
-        }
-        let (_, header) = headers.first_chunk::<UDP>()?.split_last_chunk::<{ ipv4::HEADER_LEN }>()?;
-        if !checksum::header_is_right(header) {
-            return None;
-        }
-        Some(Plain {
-            source: field32::<{ IP + 12 }, _>(headers),
-            cookie: field32::<{ OPTIONS + 28 }, _>(headers),
-            endpoint_id: field64::<{ OPTIONS + 4 }, _>(headers),
-            end,
+        Some(InnerV4 {
+            addresses: field64::<{ INNER + 12 }, _>(headers),
+            ports: field32::<TRANSPORT, _>(headers),
+            protocol,
+            len,
+            tcp_flags,
         })
+    }
+
+    /// Where the outer packet, and so the inner one, ends in the frame. The inner one begins at [`OUTER_LEN`].
+    #[inline(always)]
+    pub fn end(self) -> usize {
+        IP + usize::from(self.total_len())
+    }
+
+    #[inline(always)]
+    fn total_len(self) -> u16 {
+        field16::<{ IP + 2 }, _>(self.0)
     }
 }
 
@@ -98,6 +171,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::super::ethernet::{Link, MacAddr};
+    use super::super::super::plain as packet;
+    use super::super::super::sample;
     use super::super::outer::{OuterFields, OuterTemplate};
     use super::*;
 
@@ -125,19 +200,22 @@ mod tests {
         frame
     }
 
-    /// What the careful readers say, in the terms of the plain one.
-    fn carefully(frame: &[u8]) -> Option<Plain> {
+    /// What an answer says: who sent it, the cookie, the endpoint's id, where it ends.
+    type Said = (u32, u32, u64, usize);
+
+    fn plainly(frame: &[u8], ours: u32) -> Option<Said> {
+        let answer = Plain::of(frame).filter(|answer| answer.is_answer(ours, frame.len()))?;
+        Some((answer.source(), answer.cookie(), answer.endpoint_id(), answer.end()))
+    }
+
+    fn carefully(frame: &[u8]) -> Option<Said> {
         let link = Link::parse(frame).ok().filter(|link| link.ethertype == ethertype::IPV4)?;
         let ip = frame.get(usize::from(link.header_len)..)?;
         let outer = outer::parse(ip).ok().filter(|outer| outer.dst_ip == OURS)?;
         let geneve = super::super::parse(outer.payload(ip)).ok()?;
-        let end = u16::from(link.header_len) + outer.udp_payload_offset + outer.udp_payload_len;
-        Some(Plain {
-            source: outer.src_ip,
-            cookie: geneve.cookie,
-            endpoint_id: geneve.endpoint_id,
-            end: end.into(),
-        })
+        let end =
+            usize::from(link.header_len) + usize::from(outer.udp_payload_offset + outer.udp_payload_len);
+        Some((outer.src_ip, geneve.cookie, geneve.endpoint_id, end))
     }
 
     proptest! {
@@ -162,17 +240,48 @@ mod tests {
             if let Some(cut) = cut {
                 frame.truncate(cut);
             }
-            let (plain, careful) = (Plain::read(&frame, OURS), carefully(&frame));
+            let (plain, careful) = (plainly(&frame, OURS), carefully(&frame));
             prop_assert!(plain.is_none() || plain == careful, "{:?} and {:?}", plain, careful);
-            if change.is_none() && cut.is_none() {
+            if change.is_none() && cut.is_none() && frame.len() >= LEN {
                 prop_assert!(plain.is_some());
             }
+        }
+
+        /// With any byte of its headers changed: an inner packet is read as one that stands alone, if it ends where
+        /// the outer one does.
+        #[test]
+        fn an_inner_packet_that_fills_the_answer_is_read_as_any_other(
+            tcp: bool, payload in 20..60_u8, change in proptest::option::of((0..40_usize, any::<u8>())),
+            more in prop_oneof![4 => Just(0), 1 => 1..4_usize], padding in 0..8_usize,
+        ) {
+            let protocol = if tcp { protocol::TCP } else { protocol::UDP };
+            let transport: Vec<u8> = (0..payload).map(|n| if n == 12 { 0x50 } else { n }).collect();
+            let mut inner = sample::ipv4_with([10, 0, 0, 1], [10, 0, 0, 2], protocol, 0x4000, &[], &transport);
+            inner.resize(inner.len() + more, 0);
+            if let Some((at, byte)) = change {
+                inner[at] = byte;
+            }
+            let mut frame = answer(u16::try_from(inner.len()).unwrap(), padding, (0x0800, 1));
+            frame[OUTER_LEN..OUTER_LEN + inner.len()].copy_from_slice(&inner);
+            let alone = packet::Plain::<u32>::read(&inner)
+                .filter(|alone| usize::from(alone.total_len) == inner.len())
+                .map(|alone| InnerV4 {
+                    addresses: u64::from(alone.src) << 32 | u64::from(alone.dst),
+                    ports: alone.ports,
+                    protocol: alone.protocol,
+                    len: alone.total_len,
+                    tcp_flags: alone.tcp_flags,
+                });
+            if change.is_none() {
+                prop_assert_eq!(alone.is_some(), more == 0);
+            }
+            prop_assert_eq!(Plain::of(&frame).unwrap().inner_v4(), alone);
         }
     }
 
     #[test]
     fn an_answer_to_another_is_none() {
-        assert!(Plain::read(&answer(40, 0, (0x0800, 1)), OURS).is_some());
-        assert!(Plain::read(&answer(40, 0, (0x0800, 1)), OURS + 1).is_none());
+        assert!(plainly(&answer(40, 0, (0x0800, 1)), OURS).is_some());
+        assert!(plainly(&answer(40, 0, (0x0800, 1)), OURS + 1).is_none());
     }
 }
