@@ -11,6 +11,7 @@
 //! ([`guess_entries`]), and has made ready, from the front, what needs no more (`express`, `begin`, `express_back`).
 
 mod back;
+mod begin;
 mod lanes;
 mod out;
 

@@ -8,7 +8,8 @@ use super::forwarding::{Condition, Conditions, Forwarding};
 use super::interfaces::VlanTags;
 use super::links::{LinkTable, MAX_HEADER};
 use crate::flow::{
-    Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowKey, FlowState, LinkId, NewEntry, Table, Timers,
+    Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowKey, FlowState, LinkId, NewEntry, NotInserted,
+    Seat, Table, Timers,
 };
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::wire::ethernet::{ADDRESSES_LEN, HEADER_LEN, Link};
@@ -121,24 +122,42 @@ impl Flows {
         let mut links = [LinkId::NONE; 2];
         links[direction.index()] = link;
         let new = NewEntry { state: update.state, now, target, target_generation, link: links, flags };
-        let Some(inserted) = self.table.insert_stranger(first.hash, first.key, new) else {
-            self.last_overflow = Some(now);
-            return Err(NoRoom);
-        };
-        self.links.hold(link);
-        if let Some(evicted) = &inserted.evicted {
-            counters.flows_evicted.add(1);
-            settle(&mut self.links, evicted, counters);
+        match self.seat(first.hash, first.key, now) {
+            Ok(seat) => Ok(self.take(seat, first.key, new, counters)),
+            Err(NotInserted::Exists(id)) => Ok(id),
+            Err(NotInserted::Full) => Err(NoRoom),
         }
-        counters.endpoint_flows(first.key.endpoint()).add(1);
-        let target = counters.target(target);
+    }
+
+    /// Finds the place for the flow of a first packet. The table takes note if there is none.
+    #[inline(always)]
+    pub fn seat(&mut self, hash: u64, key: &FlowKey, now: Millis) -> Result<Seat, NotInserted> {
+        let seat = self.table.seat(hash, key);
+        if matches!(seat, Err(NotInserted::Full)) {
+            self.last_overflow = Some(now);
+        }
+        seat
+    }
+
+    /// Makes a flow in its place. Whoever had to make room for it is ended first.
+    #[inline(always)]
+    pub fn take(&mut self, seat: Seat, key: &FlowKey, new: NewEntry, counters: &WorkerCounters) -> EntryId {
+        let Flows { table, links, .. } = self;
+        let id = table.take(seat, key, new, |gone| {
+            counters.flows_evicted.add(1);
+            settle(links, gone, counters);
+        });
+        // One of them is none.
+        new.link.into_iter().for_each(|link| links.hold(link));
+        counters.endpoint_flows(key.endpoint()).add(1);
+        let target = counters.target(new.target);
         target.new_flows.add(1);
         target.active_flows.add(1);
-        if first.facts.tcp {
+        if key.protocol() == protocol::TCP {
             target.active_tcp_flows.add(1);
         }
-        counters.flow_entries.set(u64::from(self.table.len()));
-        Ok(inserted.id)
+        counters.flow_entries.set(u64::from(table.len()));
+        id
     }
 
     /// Ends a flow: its entry goes.

@@ -161,7 +161,7 @@ impl<B: PacketBuf> Pipeline<B> {
             if unread || self.workers > 1 { lanes.iter().filter(|lane| !lane.has_flow()).count() } else { 0 };
         self.counters.lookups_by_hash.add((burst.len() - others) as u64);
         let ready = match &wire {
-            Some(wire) => self.express(forwarding, wire, burst, lanes),
+            Some(wire) => self.make_ready(forwarding, wire, burst, lanes),
             None => 0,
         };
         self.outbound.take_noted(forwarding.underlay.port, burst, ready);
@@ -193,9 +193,9 @@ impl<B: PacketBuf> Pipeline<B> {
                 _ => self.not_plain(forwarding, port, packet, lane, &mut careful),
             }
             if let Some(wire) = wire
-                && lanes.first().is_some_and(|next| next.guess.is_some())
+                && lanes.first().is_some_and(Lane::is_plain)
             {
-                let ready = self.express(forwarding, wire, packets.as_mut_slice(), lanes);
+                let ready = self.make_ready(forwarding, wire, packets.as_mut_slice(), lanes);
                 for packet in packets.by_ref().take(ready) {
                     self.outbound.take_noted_one(forwarding.underlay.port, packet);
                 }
@@ -208,27 +208,45 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
+    /// Makes packets ready for their flows' targets, in place and from the front, until one needs more than the fast
+    /// path; returns how many.
+    #[inline]
+    fn make_ready(
+        &mut self,
+        forwarding: &Forwarding,
+        wire: &Wire<'_>,
+        packets: &mut [B],
+        lanes: &[Lane],
+    ) -> usize {
+        let mut ready = self.express(forwarding, wire, packets, lanes, 0);
+        // Runs of packets that begin flows and runs of those of flows that go on, by turns.
+        while let (Some(packets @ [_, ..]), Some(lanes)) = (packets.get_mut(ready..), lanes.get(ready..)) {
+            let begun = self.begin(forwarding, wire, packets, lanes, ready);
+            if begun == 0 {
+                break;
+            }
+            ready += begun;
+            if let (Some(packets @ [_, ..]), Some(lanes)) = (packets.get_mut(begun..), lanes.get(begun..)) {
+                ready += self.express(forwarding, wire, packets, lanes, ready);
+            }
+        }
+        ready
+    }
+
     /// One packet that was read plainly and needs more than the fast path as its lane has it.
     fn plain(&mut self, forwarding: &Forwarding, wire: &Wire<'_>, port: PortId, packet: B, lane: &mut Lane) {
         let found = self.flows.table.confirm(lane.probe, lane.guess, &lane.key);
-        let packet = match found {
-            None => match self.begin(forwarding, wire, packet, lane) {
-                Some(packet) => packet,
-                None => return,
-            },
-            Some(id) if !lane.guess.is(id) => {
-                // Its flow is not where it was looked for first.
-                lane.guess = Guess::of(id);
-                let mut packet = [packet];
-                let ready = self.express(forwarding, wire, &mut packet, std::slice::from_ref(lane));
+        let rightly_guessed = found.map_or(!lane.guess.is_some(), |id| lane.guess.is(id));
+        let mut packet = [packet];
+        if !rightly_guessed {
+            // Its flow is not where it was looked for first, or there is none.
+            lane.guess = found.map_or(Guess::NONE, Guess::of);
+            if self.make_ready(forwarding, wire, &mut packet, std::slice::from_ref(lane)) == 1 {
                 let [packet] = packet;
-                if ready == 1 {
-                    return self.outbound.take_noted_one(forwarding.underlay.port, packet);
-                }
-                packet
+                return self.outbound.take_noted_one(forwarding.underlay.port, packet);
             }
-            Some(_) => packet,
-        };
+        }
+        let [packet] = packet;
         let arrival = wire.arrival(lane);
         if found.is_none() && arrival.packet.is_link_scope() {
             // No flow is of such addresses, so that this needs to be asked of strangers alone.

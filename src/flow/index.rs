@@ -145,11 +145,21 @@ const COUNT_LANE: usize = 10;
 const AWAY_LANE: usize = 11;
 
 /// An empty slot that was found for a hash.
+#[derive(Clone, Copy)]
 pub(super) struct Vacancy {
     bucket: u32,
     slot: usize,
     tag: u16,
     away: bool,
+}
+
+/// What a hash's home bucket says of it.
+pub(super) struct Home {
+    bucket: u32,
+    tag: u16,
+    empty: Slots,
+    /// Whether the flow may be in the table: here, as a slot has its tag, or away, as some slot is.
+    pub(super) may_have: bool,
 }
 
 /// Beyond every entry's number.
@@ -183,6 +193,15 @@ impl Index {
         self.buckets.at_scaled(cut32(hash)).first(tag(hash))
     }
 
+    /// Reads the hash's home bucket for an insertion.
+    #[inline(always)]
+    pub(super) fn home_of(&self, hash: u64) -> Home {
+        let (bucket, tag) = (self.home(hash), tag(hash));
+        let at = self.buckets.at(bucket);
+        let may_have = at.matching(tag).0 != 0 || at.has_strays();
+        Home { bucket, tag, empty: at.matching(0), may_have }
+    }
+
     /// The number of the entry that `is_it` says is the one.
     #[inline]
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
@@ -213,15 +232,19 @@ impl Index {
         }
     }
 
-    /// Finds an empty slot for a hash, moving others if need be. `None` if the sixty buckets
-    /// next to its two hold none: where one bucket in thirty is full, that takes a defeated hash to bring
-    /// about.
-    #[inline]
-    pub(super) fn vacancy(&mut self, hash: u64) -> Option<Vacancy> {
-        let (home, tag) = (self.home(hash), tag(hash));
-        if let Some(slot) = self.buckets.at(home).free_slot() {
-            return Some(Vacancy { bucket: home, slot, tag, away: false });
+    /// Finds an empty slot for the hash that this is the home bucket of, moving others if need be. `None` if the
+    /// sixty buckets next to its two hold none: where one bucket in thirty is full, that takes a defeated hash to
+    /// bring about.
+    #[inline(always)]
+    pub(super) fn vacancy(&mut self, mut home: Home) -> Option<Vacancy> {
+        match home.empty.next() {
+            Some(slot) => Some(Vacancy { bucket: home.bucket, slot, tag: home.tag, away: false }),
+            None => self.vacancy_away(home.bucket, home.tag),
         }
+    }
+
+    #[cold]
+    fn vacancy_away(&mut self, home: u32, tag: u16) -> Option<Vacancy> {
         let other = self.other(home, tag);
         if let Some(slot) = self.buckets.at(other).free_slot() {
             return Some(Vacancy { bucket: other, slot, tag, away: true });
@@ -231,7 +254,7 @@ impl Index {
     }
 
     /// Puts `entry` into the slot that was found for it. Nothing may have been filled between.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill(&mut self, vacancy: &Vacancy, entry: u32) {
         let &Vacancy { bucket, slot, tag, away } = vacancy;
         self.buckets.at_mut(bucket).fill(slot, tag, entry, away);
@@ -386,7 +409,7 @@ mod tests {
     /// Fills it with numbered hashes until no room is found, or to `limit`.
     fn fill(index: &mut Index, hashes: &[u64]) -> usize {
         for (number, hash) in (0_u32..).zip(hashes) {
-            match index.vacancy(*hash) {
+            match index.vacancy(index.home_of(*hash)) {
                 Some(vacancy) => index.fill(&vacancy, number),
                 None => return number as usize,
             }

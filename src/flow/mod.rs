@@ -24,6 +24,6 @@ pub use hash::{HashSeed, Tuple};
 pub use key::{Direction, FlowKey, V4Flows};
 pub use pages::{PageKind, Pages};
 pub use table::{
-    EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, StaleCookie, Table, TableConfig, TableError,
+    EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, Seat, StaleCookie, Table, TableConfig, TableError,
 };
 pub use timers::{Ended, Timers, expiry};

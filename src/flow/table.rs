@@ -63,7 +63,7 @@ use super::cookie::{CookieLayout, OwnCookies};
 use super::entry::{Entry, FlowState, STATES};
 use super::free::{Ends, FreeRing};
 use super::hash::HashSeed;
-use super::index::{Bucket, Index};
+use super::index::{Bucket, Index, Vacancy};
 use super::key::FlowKey;
 use super::memory::{Carver, Mapped};
 use super::pages::PageKind;
@@ -189,35 +189,65 @@ impl Table {
     /// # Errors
     /// [`NotInserted`]; no flow was lost.
     pub fn insert(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Result<Inserted, NotInserted> {
-        match self.index.find(hash, |number| self.entries.at(number).key() == key) {
-            Some(number) => Err(NotInserted::Exists(EntryId(number))),
-            None => self.insert_stranger(hash, key, new).ok_or(NotInserted::Full),
-        }
+        let mut evicted = None;
+        let seat = self.seat(hash, key)?;
+        let id = self.take(seat, key, new, |gone| evicted = Some(gone.copy()));
+        Ok(Inserted { id, evicted })
     }
 
-    /// The same for a flow that was just looked for and not found. `None`: every entry holds a flow that must
-    /// not be pushed out.
-    #[inline]
-    pub fn insert_stranger(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Option<Inserted> {
-        let room = self.room()?;
-        let vacancy = self.index.vacancy(hash)?;
+    /// Finds the place for a flow that has no entry: the first half of [`insert`](Table::insert), after which nothing
+    /// has changed.
+    ///
+    /// # Errors
+    /// [`NotInserted`].
+    #[inline(always)]
+    pub fn seat(&mut self, hash: u64, key: &FlowKey) -> Result<Seat, NotInserted> {
+        let home = self.index.home_of(hash);
+        if home.may_have
+            && let Some(id) = self.elsewhere(hash, key)
+        {
+            return Err(NotInserted::Exists(id));
+        }
+        let room = self.room().ok_or(NotInserted::Full)?;
+        let vacancy = self.index.vacancy(home).ok_or(NotInserted::Full)?;
+        Ok(Seat { room, vacancy })
+    }
+
+    /// Makes the entry in the place that was found for it; nothing else was done with the table in between. If a
+    /// flow makes room, it is shown to `gone` as it was: what counted it (live flows of its target, users of its
+    /// link-layer headers) must let it go.
+    #[inline(always)]
+    pub fn take(
+        &mut self,
+        Seat { room, vacancy }: Seat,
+        key: &FlowKey,
+        new: NewEntry,
+        gone: impl FnOnce(&Entry),
+    ) -> EntryId {
         let header = self.header.at_mut(0);
-        let (number, evicted) = match room {
+        let number = match room {
             Room::Unused(number) => {
                 header.fresh = number + 1;
-                (number, None)
+                self.prefetch_new(AHEAD);
+                number
             }
             Room::Free(number) => {
                 self.free.take(&mut header.free);
-                (number, None)
+                self.prefetch_new(AHEAD);
+                number
             }
-            Room::Evict(number) => (number, Some(self.evict(number))),
+            Room::Evict(number) => {
+                self.look_ahead_of_eviction();
+                gone(self.entries.at(number));
+                self.leave_index(number);
+                self.leave_queue(number);
+                number
+            }
         };
         self.index.fill(&vacancy, number);
         self.entries.at_mut(number).set_key(key);
         self.begin(number, new);
-        self.look_ahead();
-        Some(Inserted { id: EntryId(number), evicted })
+        EntryId(number)
     }
 
     /// Ends the flow and begins a new one with the same key in its entry, under a new cookie (F-10, F-11).
@@ -321,18 +351,6 @@ impl Table {
         self.free.peek(header.free, 0).map(Room::Free).or_else(|| oldest().map(Room::Evict))
     }
 
-    /// Asks for what the new flows after this one will need, as none of it is in the cache.
-    #[inline]
-    fn look_ahead(&self) {
-        let header = self.header.at(0);
-        let none_free = header.fresh == self.capacity() && self.free.peek(header.free, 0).is_none();
-        if none_free {
-            self.look_ahead_of_eviction();
-        } else {
-            self.prefetch_new(AHEAD);
-        }
-    }
-
     /// Asks for the entry of one that may go soon, and for the bucket of one that may go sooner, whose entry is
     /// there.
     fn look_ahead_of_eviction(&self) {
@@ -347,14 +365,6 @@ impl Table {
         if let Some(number) = queue.ahead(ends, BUCKET_AHEAD) {
             self.prefetch_remove(EntryId(number));
         }
-    }
-
-    /// Takes a flow that may go out of index and queue; what it was is returned.
-    fn evict(&mut self, number: u32) -> Entry {
-        self.leave_index(number);
-        let evicted = self.entries.at(number).copy();
-        self.leave_queue(number);
-        evicted
     }
 
     #[inline]
@@ -433,7 +443,15 @@ const AHEAD: u32 = 8;
 const ENTRY_AHEAD: u32 = 32;
 const BUCKET_AHEAD: u32 = 16;
 
+/// The place for a new flow.
+#[derive(Clone, Copy)]
+pub struct Seat {
+    room: Room,
+    vacancy: Vacancy,
+}
+
 /// Where a new flow's entry comes from.
+#[derive(Clone, Copy)]
 enum Room {
     /// Never used.
     Unused(u32),

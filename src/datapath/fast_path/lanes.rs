@@ -1,7 +1,6 @@
 //! The packets of a burst between the stages, and the stages that read them and look their flows up.
 
 use super::super::arrival::Arrival;
-use super::super::decide::Facts;
 use super::super::forwarding::{Forwarding, Gateway, PortRole, Underlay};
 use super::super::sizes::room;
 use super::{Course, key_of_v6};
@@ -70,13 +69,6 @@ impl Lane {
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.course == Course::Plain
-    }
-
-    /// What decides over it.
-    #[inline]
-    pub(super) fn facts(&self) -> Facts {
-        let tcp = self.key.protocol() == protocol::TCP;
-        Facts { tcp, flags: self.tcp_flags, direction: self.direction }
     }
 
     /// Whether one of its addresses may be of those that never cross a router: multicast and above, 169.254.0.0/16,

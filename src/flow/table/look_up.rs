@@ -131,7 +131,7 @@ impl Table {
     /// The entry of a flow that the first guess was wrong about: two flows of one bucket with one tag, or a
     /// flow away from home, or no flow.
     #[inline(never)]
-    fn elsewhere(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
+    pub(super) fn elsewhere(&self, hash: u64, key: &FlowKey) -> Option<EntryId> {
         self.index.find(hash, |number| self.entries.at(number).key() == key).map(EntryId)
     }
 

@@ -1,0 +1,139 @@
+//! From a client or a server to an appliance: the packets that begin a flow.
+
+use super::super::conditions::Conditions;
+use super::super::forwarding::{Condition, Forwarding, Target};
+use super::super::outbound::Fate;
+use super::super::pipeline::Pipeline;
+use super::{LINK_LEN, Lane, Wire};
+use crate::balance::Choice;
+use crate::flow::{Direction, FlowFlags, FlowState, HashSeed, LinkId, NewEntry, NotInserted};
+use crate::id::{Millis, TargetId};
+use crate::io::isa::Stage;
+use crate::io::{BURST, PacketBuf};
+use crate::wire::packet::protocol;
+use crate::wire::tcp::TcpFlags;
+
+impl<B: PacketBuf> Pipeline<B> {
+    /// Begins the flows of packets that were read plainly and have none, and makes them ready for the flows' targets
+    /// (F-4, F-8), in place and from the front, until one needs more or another thing; returns how many. What they
+    /// are is noted as by `express`.
+    pub(in super::super) fn begin(
+        &mut self,
+        forwarding: &Forwarding,
+        wire: &Wire<'_>,
+        packets: &mut [B],
+        lanes: &[Lane],
+        before: usize,
+    ) -> usize {
+        self.isa.run(Begin { pipeline: self, forwarding, wire, packets, lanes, before })
+    }
+}
+
+struct Begin<'a, B> {
+    pipeline: &'a mut Pipeline<B>,
+    forwarding: &'a Forwarding,
+    wire: &'a Wire<'a>,
+    packets: &'a mut [B],
+    lanes: &'a [Lane],
+    before: usize,
+}
+
+/// Whether a packet begins a flow if it is of none, by what it says.
+#[inline(always)]
+fn begins(wire: &Wire<'_>, lane: &Lane) -> bool {
+    let begins = if lane.key.protocol() == protocol::TCP {
+        let bits = TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST | TcpFlags::FIN;
+        lane.tcp_flags & bits == TcpFlags::SYN && !wire.gateway.policy.mss_clamp
+    } else {
+        true
+    };
+    begins && lane.is_plain() && lane.total_len <= wire.longest && !lane.may_be_link_scope()
+}
+
+impl Lane {
+    /// The flow that begins with the packet (F-8, F-9).
+    #[inline(always)]
+    fn new_entry(&self, target: &Target, id: TargetId, link: LinkId, now: Millis) -> NewEntry {
+        let high = self.direction == Direction::HighToLow;
+        NewEntry {
+            state: if self.key.protocol() == protocol::TCP { FlowState::HalfOpen } else { FlowState::Other },
+            flags: if high { FlowFlags::INITIATOR_HIGH } else { FlowFlags::empty() },
+            target: id,
+            target_generation: target.generation,
+            link: if high { [LinkId::NONE, link] } else { [link, LinkId::NONE] },
+            now,
+        }
+    }
+}
+
+impl Wire<'_> {
+    /// The healthy target that a new flow goes to, if there is one (F-4).
+    #[inline(always)]
+    fn choose(&self, seed: &HashSeed, conditions: &Conditions, lane: &Lane) -> Option<TargetId> {
+        let choice_hash = seed.choice(&lane.key, self.gateway.policy.stickiness);
+        let healthy = |target| conditions.of(target) == Condition::Healthy;
+        match self.gateway.map.choose(choice_hash, healthy) {
+            Some(Choice { target, fail_open: false }) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+impl<B: PacketBuf> Stage for Begin<'_, B> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let Begin { pipeline, forwarding, wire, packets, lanes, before } = self;
+        let Pipeline { flows, conditions, outbound, now, worker, counters, choice_seed, .. } = pipeline;
+        // All are chosen for first, as the waits for the rows overlap then.
+        let mut chosen = [TargetId(0); BURST];
+        let mut count = 0;
+        for (lane, chosen) in lanes.iter().zip(&mut chosen) {
+            if lane.guess.is_some() || !begins(wire, lane) {
+                break;
+            }
+            let Some(target) = wire.choose(choice_seed, conditions, lane) else { break };
+            *chosen = target;
+            count += 1;
+        }
+        let cookies = flows.table.own_cookies();
+        let fates = outbound.free_fates(wire.underlay.port).iter_mut().skip(before);
+        let (mut ready, mut without_state) = (0, 0);
+        for (((packet, lane), fate), target_id) in
+            packets.iter_mut().zip(lanes).zip(fates).zip(chosen).take(count)
+        {
+            let Some(Some(target)) = forwarding.targets.get(target_id.index()) else { break };
+            let Some(template) = &target.template else { break };
+            let Some(header) = packet.bytes().first_chunk() else { break };
+            let Some(link) = flows.links.intern_plain(wire.port, header) else { break };
+            let hash = lane.probe.hash();
+            let seat = match flows.seat(hash, &lane.key, *now) {
+                Ok(seat) => Some(seat),
+                Err(NotInserted::Full) => None,
+                // It began with a packet before this one.
+                Err(NotInserted::Exists(_)) => break,
+            };
+            let Some(front) = packet.replace_front(LINK_LEN, lane.total_len) else { break };
+            let cookie = match seat {
+                Some(seat) => {
+                    let new = lane.new_entry(target, target_id, link, *now);
+                    let id = flows.take(seat, &lane.key, new, counters);
+                    cookies.of(id, flows.table.entry(id))
+                }
+                None => {
+                    without_state += 1;
+                    flows.stateless_cookie(*worker, hash, lane.direction, link) // F-12
+                }
+            };
+            let source_port = wire.underlay.source_port(template, *worker, hash);
+            template.write_before(wire.head(lane), front, (lane.total_len, source_port, cookie.0));
+            *fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };
+            ready += 1;
+        }
+        if without_state > 0 {
+            counters.gateway(wire.gateway_id).stateless_packets.add(without_state);
+        }
+        ready
+    }
+}
