@@ -229,7 +229,7 @@ impl Service for Fake {
                 received: readings * 2_000_000,
                 handed_out: readings * 1_000,
                 handed_in: readings * 500_000,
-                bursts: [(1, 10_000), (2, 0), (4, 0), (8, 0), (16, 60_000), (32, 30_000)]
+                bursts: [(1, 10_000), (2, 0), (4, 0), (8, 0), (16, 60_000), (32, 10_000), (64, 20_000)]
                     .map(|(from, count)| BurstClass { from, count: readings * count })
                     .into(),
                 look_ups: LookUps {
