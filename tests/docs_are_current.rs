@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use flowgate::control::model::registry::{self, ObjectKind};
 use flowgate::control::model::{State, objects_schema};
 use flowgate::control::node::{NodeConfig, node_schema};
+use flowgate::control::socket::methods;
 use schemars::Schema;
 use serde_json::Value;
 
@@ -43,6 +44,12 @@ fn the_json_schemas_are_those_of_the_types() {
         let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
         assert_current(&format!("docs/schema/{name}.schema.json"), &format!("{text}\n"));
     }
+}
+
+#[test]
+fn the_sockets_description_is_that_of_its_methods() {
+    let text = serde_json::to_string_pretty(&methods::dispatcher().document()).expect("it is JSON");
+    assert_current("docs/openrpc.json", &format!("{text}\n"));
 }
 
 #[test]

@@ -57,6 +57,13 @@ fn every_method_has_its_section_with_its_sentence_and_an_exchange() {
     }
 }
 
+/// The exchanges of the documentation, each as its block has it.
+pub fn blocks() -> Vec<String> {
+    let text = std::fs::read_to_string(file()).unwrap();
+    let blocks = text.split(FENCE).skip(1);
+    blocks.map(|part| part.split_once("```\n").expect("a block that ends").0.to_owned()).collect()
+}
+
 /// The exchange of `block` as it goes with a daemon just started: its requests, and as many lines
 /// from the daemon after each as the block has.
 fn held(block: &str) -> String {

@@ -90,7 +90,8 @@ pub struct Closing {
 pub enum CloseReason {
     /// As many connections as there may be, and this one had been silent longest.
     Idle,
-    /// As many connections as there may be, and all of them subscribe.
+    /// As many connections as there may be, and none that makes room for this one: they subscribe, or are admins'
+    /// where this one only reads.
     Full,
 }
 

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 use super::common::{Common, read};
+use super::methods::node::Nothing;
+use super::openrpc;
 use super::role::Role;
 use super::rpc::{self, Id, METHOD_NOT_FOUND, Request, RpcError};
 use super::service::Service;
@@ -18,6 +20,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -34,7 +37,8 @@ pub struct Call<'a> {
 type Running<'a> = Pin<Box<dyn Future<Output = Result<String, RpcError>> + 'a>>;
 type Run = Box<dyn for<'a> Fn(&'a Call<'a>, Map<String, Value>) -> Running<'a>>;
 
-/// A registered method.
+/// What a registered method is.
+#[derive(Clone, Copy)]
 pub struct Method {
     /// As a request names it.
     pub name: &'static str,
@@ -48,13 +52,25 @@ pub struct Method {
     pub params: fn(&mut SchemaGenerator) -> Schema,
     /// The schema of its result.
     pub result: fn(&mut SchemaGenerator) -> Schema,
-    run: Run,
+}
+
+impl Method {
+    fn new<P: JsonSchema, R: JsonSchema>(
+        name: &'static str,
+        summary: &'static str,
+        role: Role,
+        is_change: bool,
+    ) -> Self {
+        let params = |generator: &mut SchemaGenerator| P::json_schema(generator);
+        let result = |generator: &mut SchemaGenerator| R::json_schema(generator);
+        Method { name, summary, role, is_change, params, result }
+    }
 }
 
 /// The table of methods.
 #[derive(Default)]
 pub struct Dispatcher {
-    methods: BTreeMap<&'static str, Method>,
+    methods: BTreeMap<&'static str, (Method, Run)>,
 }
 
 impl Dispatcher {
@@ -129,16 +145,39 @@ impl Dispatcher {
         is_change: bool,
         run: Run,
     ) {
-        let params = |generator: &mut SchemaGenerator| P::json_schema(generator);
-        let result = |generator: &mut SchemaGenerator| R::json_schema(generator);
-        let method = Method { name, summary, role, is_change, params, result, run };
-        let before = self.methods.insert(name, method);
-        debug_assert!(before.is_none(), "method {name} is registered twice");
+        self.insert(Method::new::<P, R>(name, summary, role, is_change), run);
+    }
+
+    fn insert(&mut self, method: Method, run: Run) {
+        let before = self.methods.insert(method.name, (method, run));
+        debug_assert!(before.is_none(), "method {} is registered twice", method.name);
     }
 
     /// Every method, by name.
     pub fn methods(&self) -> impl Iterator<Item = &Method> {
-        self.methods.values()
+        self.methods.values().map(|(method, _)| method)
+    }
+
+    /// The OpenRPC document of the methods there are.
+    pub fn document(&self) -> Value {
+        openrpc::document(self.methods())
+    }
+
+    /// Registers `rpc.discover`, which answers with the document of the methods there are then: the last to
+    /// be registered.
+    pub(super) fn describe_itself(&mut self) {
+        let summary = "Describes every method, its parameters and its result, as an OpenRPC document.";
+        let itself =
+            Method::new::<Nothing, openrpc::Document>("rpc.discover", summary, Role::ReadOnly, false);
+        let mut all: Vec<Method> = self.methods().copied().chain([itself]).collect();
+        all.sort_by_key(|method| method.name);
+        let text = OnceCell::<String>::new();
+        let run: Run = Box::new(move |_, params| {
+            let answer = read(params)
+                .map(|Nothing {}| text.get_or_init(|| openrpc::document(all.iter()).to_string()).clone());
+            Box::pin(std::future::ready(answer))
+        });
+        self.insert(itself, run);
     }
 
     /// The line to answer `line` with, newline included; none for a notification.
@@ -148,8 +187,8 @@ impl Dispatcher {
             Err((id, error)) => return Some(rpc::refusal(&id, &error)),
         };
         let outcome = match self.methods.get(method.as_str()) {
-            Some(method) => match call.session.role().check(method.role, method.name) {
-                Ok(()) => (method.run)(call, params).await,
+            Some((method, run)) => match call.session.role().check(method.role, method.name) {
+                Ok(()) => run(call, params).await,
                 Err(error) => Err(error),
             },
             None => Err(self.unknown(&method)),

@@ -15,6 +15,7 @@ mod dispatcher;
 mod framing;
 mod listener;
 pub mod methods;
+mod openrpc;
 mod role;
 pub mod rpc;
 mod server;

@@ -19,6 +19,13 @@ use super::dispatcher::Dispatcher;
 
 /// The table of methods of a daemon in service.
 pub fn dispatcher() -> Dispatcher {
+    let mut table = in_service();
+    table.describe_itself();
+    table
+}
+
+/// All of them but `rpc.discover`.
+fn in_service() -> Dispatcher {
     let mut table = Dispatcher::default();
     balancers::register(&mut table);
     groups::register(&mut table);
@@ -33,7 +40,8 @@ pub fn dispatcher() -> Dispatcher {
 /// The table of methods of a daemon that was started for tests: those of [`dispatcher`], and
 /// `debug-advance-clock`.
 pub fn debug_dispatcher() -> Dispatcher {
-    let mut table = dispatcher();
+    let mut table = in_service();
     node::register_debug(&mut table);
+    table.describe_itself();
     table
 }
