@@ -186,18 +186,27 @@ impl Dispatcher {
             Ok(request) => request,
             Err((id, error)) => return Some(rpc::refusal(&id, &error)),
         };
-        let outcome = match self.methods.get(method.as_str()) {
-            Some((method, run)) => match call.session.role().check(method.role, method.name) {
-                Ok(()) => run(call, params).await,
-                Err(error) => Err(error),
-            },
-            None => Err(self.unknown(&method)),
-        };
+        let outcome = self.call(call, &method, params).await;
         let id: Id = id?;
         Some(match outcome {
             Ok(result) => rpc::answer(&id, &result),
             Err(error) => rpc::refusal(&id, &error),
         })
+    }
+
+    /// What the method `name` answers to `params`, as JSON.
+    ///
+    /// # Errors
+    /// The method's refusal, or that there is no such method for this caller.
+    pub async fn call(
+        &self,
+        call: &Call<'_>,
+        name: &str,
+        params: Map<String, Value>,
+    ) -> Result<String, RpcError> {
+        let (method, run) = self.methods.get(name).ok_or_else(|| self.unknown(name))?;
+        call.session.role().check(method.role, method.name)?;
+        run(call, params).await
     }
 
     fn unknown(&self, name: &str) -> RpcError {
