@@ -68,6 +68,32 @@ fn the_tables_of_the_reference_are_those_of_the_types() {
     assert_current(REFERENCE, &text);
 }
 
+#[test]
+fn the_verbs_of_the_command_line_are_those_it_has() {
+    const COMMAND_LINE: &str = "docs/command-line.md";
+    let text = read(COMMAND_LINE);
+    let (begin, end) = ("<!-- verbs: begin -->\n", "<!-- verbs: end -->");
+    let (before, rest) = text.split_once(begin).expect("the page has a place for the verbs");
+    let (_, after) = rest.split_once(end).expect("the verbs' place has an end");
+    assert_current(COMMAND_LINE, &format!("{before}{begin}\n{}\n{end}{after}", verb_table()));
+}
+
+fn verb_table() -> String {
+    let mut text = "| verb | |\n|---|---|\n".to_owned();
+    let mut row = |verb: &str, command: &clap::Command| {
+        let about = command.get_about().expect("every verb says what it does");
+        let aliases = command.get_visible_aliases().map(|alias| format!(", `{alias}`")).collect::<String>();
+        writeln!(text, "| `{verb}`{aliases} | {about} |").expect("a String");
+    };
+    for command in flowgate::cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        row(command.get_name(), command);
+        for part in command.get_subcommands() {
+            row(&format!("{} {}", command.get_name(), part.get_name()), part);
+        }
+    }
+    text
+}
+
 fn attribute_tables() -> String {
     let mut text = String::new();
     for kind in [ObjectKind::TargetGroup, ObjectKind::Listener, ObjectKind::LoadBalancer] {

@@ -127,6 +127,12 @@ struct HealthCheckFlags {
     /// With HTTP and HTTPS: what is asked for.
     #[arg(long, value_name = "PATH")]
     health_check_path: Option<String>,
+    /// A gateway's targets are always checked; this says so.
+    #[arg(long)]
+    health_check_enabled: bool,
+    /// Refused by the daemon.
+    #[arg(long, hide = true, conflicts_with = "health_check_enabled")]
+    no_health_check_enabled: bool,
     /// Between two checks of a target.
     #[arg(long, value_name = "SECONDS")]
     health_check_interval_seconds: Option<u32>,
@@ -142,6 +148,12 @@ struct HealthCheckFlags {
     /// With HTTP and HTTPS: the answers that count as success.
     #[arg(long, value_name = "HttpCode=CODES", value_parser = shorthand::matcher::<CodeMatcher>)]
     matcher: Option<CodeMatcher>,
+}
+
+impl HealthCheckFlags {
+    fn enabled(&self) -> Option<bool> {
+        (self.health_check_enabled || self.no_health_check_enabled).then_some(self.health_check_enabled)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +177,7 @@ pub(super) struct CreateTargetGroupFlags {
 impl CreateTargetGroupFlags {
     pub(super) fn params(self) -> CreateTargetGroup {
         let check = self.check;
+        let health_check_enabled = check.enabled();
         CreateTargetGroup {
             name: self.name,
             protocol: self.protocol,
@@ -172,7 +185,7 @@ impl CreateTargetGroupFlags {
             target_type: self.target_type,
             health_check_protocol: check.health_check_protocol,
             health_check_port: check.health_check_port,
-            health_check_enabled: None,
+            health_check_enabled,
             health_check_path: check.health_check_path,
             health_check_interval_seconds: check.health_check_interval_seconds,
             health_check_timeout_seconds: check.health_check_timeout_seconds,
@@ -194,11 +207,12 @@ pub(super) struct ModifyHealthCheckFlags {
 impl ModifyHealthCheckFlags {
     pub(super) fn params(self) -> ModifyTargetGroup {
         let check = self.check;
+        let health_check_enabled = check.enabled();
         ModifyTargetGroup {
             target_group_arn: self.group.target_group,
             health_check_protocol: check.health_check_protocol,
             health_check_port: check.health_check_port,
-            health_check_enabled: None,
+            health_check_enabled,
             health_check_path: check.health_check_path,
             health_check_interval_seconds: check.health_check_interval_seconds,
             health_check_timeout_seconds: check.health_check_timeout_seconds,
