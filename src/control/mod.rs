@@ -4,6 +4,7 @@
 pub mod compile;
 pub mod core;
 pub mod drain;
+pub mod elbv2;
 pub mod events;
 mod fault_path;
 pub mod health;

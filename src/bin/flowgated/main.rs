@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use flowgate::control::elbv2::Endpoint;
 use flowgate::control::node::{LogFormat, NodeConfig};
 use flowgate::control::store;
 use tracing_subscriber::EnvFilter;
@@ -60,6 +61,7 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
     if arguments.check {
         let state = store::read_state(&config.state_directory, config.objects.as_deref())?;
         config.agrees_with(&state)?;
+        config.elbv2.as_ref().map(Endpoint::check).transpose()?;
         let (_, findings) = guard::survey(&config)?;
         println!(
             "{} is sound: {} ports, {} endpoints, {} workers, {} load balancers, {} target groups",

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use flowgate::control::compile::Compiler;
 use flowgate::control::core::{Core, CoreParts, NetworkParts};
+use flowgate::control::elbv2;
 use flowgate::control::health::HealthEngine;
 use flowgate::control::health::check::SocketChecker;
 use flowgate::control::host::HostMover;
@@ -55,6 +56,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let mut stops = Stops::new(&runtime)?;
     let Socket { path, group, mode } = &config.socket;
     let listener = ControlListener::bind(path, group.as_deref(), mode.bits())?;
+    let endpoint = config.elbv2.as_ref().map(elbv2::Endpoint::bind).transpose()?;
     let (kernel_links, findings) = survey(config)?;
     for Finding { is_fault, text } in findings {
         if is_fault {
@@ -95,9 +97,19 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             ports: Box::new(move || views.views()),
         });
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
+        let api = {
+            let (core, methods) = (Rc::clone(&core), Rc::clone(&methods));
+            async move {
+                match endpoint {
+                    Some(endpoint) => elbv2::serve(endpoint, core, methods, elbv2::Limits::default()).await,
+                    None => std::future::pending().await,
+                }
+            }
+        };
         tracing::info!(socket = %config.socket.path.display(), "flowgated is ready");
         tokio::select! {
             served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
+            served = api => served?,
             () = core.run(health_events, news) => {}
             signal = stops.any() => tracing::info!("stopping: {signal}"),
         }

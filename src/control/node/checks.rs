@@ -39,6 +39,7 @@ impl NodeConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.check_hash_seed()?;
         self.check_socket()?;
+        self.check_elbv2()?;
         self.check_eal()?;
         self.check_workers()?;
         self.check_ports()?;

@@ -11,6 +11,7 @@
 mod values;
 mod addresses;
 mod checks;
+mod elbv2;
 mod error;
 mod interfaces;
 mod routing;
@@ -24,6 +25,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 pub use addresses::{HostAddress, LinkName, Prefix};
+pub use elbv2::{Elbv2, Elbv2Tls};
 pub use error::ConfigError;
 pub use interfaces::{Interface, NodeInterface, NodeRoute, Route};
 pub use sections::{
@@ -57,6 +59,8 @@ pub struct NodeConfig {
     /// The control socket.
     #[serde(default)]
     pub socket: Socket,
+    /// The elbv2 endpoint; without this section there is none.
+    pub elbv2: Option<Elbv2>,
     /// DPDK's environment.
     #[serde(default)]
     pub eal: Eal,

@@ -1,5 +1,6 @@
 //! What a node's configuration may say, and how each fault is told.
 
+mod elbv2;
 mod routed;
 
 use super::*;

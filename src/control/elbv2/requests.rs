@@ -1,0 +1,117 @@
+//! From a request to its answer: taken in, known by its signature, done, written.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde_json::{Map, Value};
+
+use super::credentials::{Key, Keys};
+use super::fault::Fault;
+use super::http::{self, Asked, Strangers};
+use super::reloaded::Reloaded;
+use super::{actions, query, signature, xml};
+use crate::control::socket::{Call, Dispatcher, Role, Service, Session, Subscribers};
+
+/// What all requests are answered with.
+pub struct Requests {
+    service: Rc<dyn Service>,
+    methods: Rc<Dispatcher>,
+    keys: Option<Reloaded<Keys>>,
+    patience: Duration,
+    subscribers: Rc<Subscribers>,
+    random: SystemRandom,
+}
+
+/// An answer in the making: what is known of the request so far.
+#[derive(Default)]
+struct Known {
+    action: Option<&'static str>,
+    who: Option<String>,
+}
+
+impl Requests {
+    /// Requests to `service` by its `methods`, signed with one of `keys` if there are any.
+    pub fn new(
+        service: Rc<dyn Service>,
+        methods: Rc<Dispatcher>,
+        keys: Option<Reloaded<Keys>>,
+        patience: Duration,
+    ) -> Self {
+        let (subscribers, random) = (Subscribers::new(0), SystemRandom::new());
+        Requests { service, methods, keys, patience, subscribers, random }
+    }
+
+    /// The answer to `request` of `peer`.
+    pub async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        // A client that sends many requests at once waits its turn after each.
+        tokio::task::yield_now().await;
+        let id = self.request_id();
+        let mut known = Known::default();
+        let outcome = self.outcome(request, &mut known).await;
+        let (action, who) = (known.action.unwrap_or("-"), known.who.as_deref().unwrap_or("-"));
+        match outcome {
+            Ok(result) => {
+                if action.starts_with("Describe") {
+                    tracing::debug!(action, who, %peer, request = id, "elbv2");
+                } else {
+                    tracing::info!(action, who, %peer, request = id, "elbv2");
+                }
+                http::respond(StatusCode::OK, xml::answer(action, &result, &id), &id, false)
+            }
+            Err(fault) => {
+                tracing::info!(action, who, %peer, request = id, %fault, "elbv2: refused");
+                http::respond(fault.status, xml::refusal(&fault, &id), &id, fault.closes)
+            }
+        }
+    }
+
+    async fn outcome(
+        &self,
+        request: Request<Incoming>,
+        known: &mut Known,
+    ) -> Result<Map<String, Value>, Fault> {
+        let strangers = if self.keys.is_some() { Strangers::None } else { Strangers::LocalPrograms };
+        let Asked { headers, body } = http::take(request, strangers, self.patience).await?;
+        let mut role = Role::Admin;
+        if let Some(keys) = &self.keys {
+            let keys = keys.present();
+            let Key { profile, role: theirs, .. } = signature::verify(&keys, &headers, &body, unix_now())?;
+            role = *theirs;
+            known.who = Some(profile.clone());
+        }
+        let prepared = actions::prepare(query::parse(&body)?)?;
+        let action = prepared.action.name;
+        known.action = Some(action);
+        let session = Session::new(role, Rc::clone(&self.subscribers));
+        let call = Call { service: &*self.service, session: &session };
+        prepared.run(&call, &self.methods).await.map_err(|fault| match fault.status {
+            StatusCode::FORBIDDEN => {
+                let who = known.who.as_deref().unwrap_or_default();
+                let message = format!(
+                    "User: {who} is not authorized to perform: elasticloadbalancing:{action} because its role is {role}"
+                );
+                Fault { message, ..fault }
+            }
+            _ => fault,
+        })
+    }
+
+    /// A random UUID (version 4), as AWS's request ids are.
+    fn request_id(&self) -> String {
+        let mut bytes = [0; 16];
+        // Without randomness ids are the same, and nothing depends on them.
+        self.random.fill(&mut bytes).ok();
+        let bits = u128::from_be_bytes(bytes) & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        let text = format!("{bits:032x}");
+        [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    }
+}
+
+fn unix_now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
