@@ -107,8 +107,7 @@ impl FlowKey {
     #[inline(always)]
     #[must_use]
     pub fn way_of_v4(&self, protocol: u8, addresses: u64, ports: u32) -> (Direction, bool) {
-        let [low, _, high, _, rest] = self.words;
-        let low_to_high = low << 32 | high;
+        let [low_to_high, .., rest] = self.words;
         #[expect(clippy::cast_possible_truncation, reason = "the ports are its lower half")]
         let high_to_low_ports = rest as u32;
         let forward = (addresses == low_to_high) & (ports == high_to_low_ports.rotate_left(16));
