@@ -106,13 +106,12 @@ const fn fold(sum: u64) -> u16 {
     }
 }
 
-/// The checksum of a word and of what has this sum.
+/// The checksum of a word and of what else has this checksum.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the half that is wanted")]
-pub const fn of_two(sum: u16, word: u16) -> u16 {
-    let both = sum as u32 + word as u32;
-    // Both halves change places: their sum with the carry from the lower one is in the upper one.
-    !(both.wrapping_add(both.rotate_left(16)) >> 16) as u16
+pub const fn with_word(checksum: u16, word: u16) -> u16 {
+    // A difference in one's complement: what is borrowed goes round (RFC 1624 4).
+    let (difference, borrow) = checksum.overflowing_sub(word);
+    difference.wrapping_sub(borrow as u16)
 }
 
 /// Whether the checksum of an IPv4 header without options is right.

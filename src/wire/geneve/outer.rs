@@ -50,8 +50,8 @@ pub struct OuterFields {
 pub struct OuterTemplate {
     /// Ethernet, IPv4 and UDP. Lengths, IPv4 checksum and source port are 0.
     front: [u8; GENEVE],
-    /// Sum of the IPv4 header without its total length, folded, so that its checksum needs one addition.
-    header_sum: u16,
+    /// Checksum of the IPv4 header of a packet with nothing inside, from which that of any other is a subtraction.
+    checksum: u16,
     answer_hash: u32,
 }
 
@@ -74,8 +74,9 @@ impl OuterTemplate {
         put(&mut front, IP + 12, &from.to_be_bytes());
         put(&mut front, IP + 16, &to.to_be_bytes());
         put(&mut front, UDP + 2, &UDP_PORT.to_be_bytes());
-        let header_sum = Sum::ZERO.bytes(&front[IP..UDP]).fold();
-        OuterTemplate { front, header_sum, answer_hash: toeplitz::hash_ipv4_udp(to, from, 0, UDP_PORT) }
+        #[expect(clippy::cast_possible_truncation, reason = "68")]
+        let checksum = checksum::with_word(Sum::ZERO.bytes(&front[IP..UDP]).checksum(), OVERHEAD as u16);
+        OuterTemplate { front, checksum, answer_hash: toeplitz::hash_ipv4_udp(to, from, 0, UDP_PORT) }
     }
 
     /// What a network card hashes of the target's answers besides their UDP source port, under the symmetric
@@ -103,9 +104,9 @@ impl OuterTemplate {
     ) {
         // With what goes before it, the packet is no longer than an IPv4 packet can be, as the caller has seen.
         #[expect(clippy::cast_possible_truncation, reason = "68 and 48; 16 bits of a length")]
-        let [ip_len, udp_len] =
-            [OVERHEAD, OVERHEAD - ipv4::HEADER_LEN].map(|added| (inner_len + added as u32) as u16);
-        let checksum = checksum::of_two(self.header_sum, ip_len);
+        let [inner_len, ip_len, udp_len] =
+            [0, OVERHEAD, OVERHEAD - ipv4::HEADER_LEN].map(|added| (inner_len + added as u32) as u16);
+        let checksum = checksum::with_word(self.checksum, inner_len);
         // Wide copies, then what differs from packet to packet over them.
         put(out, 0, &self.front);
         put(out, IP + 2, &ip_len.to_be_bytes());
