@@ -416,21 +416,39 @@ impl Default for WorkerCounters {
     }
 }
 
+/// The counters of all targets.
+#[derive(Clone, Copy)]
+pub struct ByTarget<'a>(&'a [CachePadded<TargetCounters>; MAX_TARGETS]);
+
+impl<'a> ByTarget<'a> {
+    /// Those of one. An id beyond [`MAX_TARGETS`] (none is ever given out) shares another's, so that no input can
+    /// make this panic.
+    #[inline]
+    pub fn of(self, id: TargetId) -> &'a TargetCounters {
+        &self.0[id.index() % MAX_TARGETS]
+    }
+}
+
 impl WorkerCounters {
-    /// The counters of a target. An id beyond [`MAX_TARGETS`] (none is ever given out) shares another's,
-    /// so that no input can make this panic.
+    /// The counters of a target.
     #[inline]
     pub fn target(&self, id: TargetId) -> &TargetCounters {
-        &self.targets[id.index() % MAX_TARGETS]
+        self.targets().of(id)
     }
 
-    /// The counters of a load balancer, bounded as [`WorkerCounters::target`] is.
+    /// The counters of all targets, for those who count many packets.
+    #[inline]
+    pub fn targets(&self) -> ByTarget<'_> {
+        ByTarget(&self.targets)
+    }
+
+    /// The counters of a load balancer, bounded by sharing the last one's.
     #[inline]
     pub fn gateway(&self, id: GatewayId) -> &GatewayCounters {
         &self.gateways[id.index().min(MAX_GATEWAYS - 1)]
     }
 
-    /// The live flows of an endpoint, bounded as [`WorkerCounters::target`] is.
+    /// The live flows of an endpoint, bounded by sharing the last one's.
     #[inline]
     pub fn endpoint_flows(&self, id: EndpointId) -> &Counter {
         let place = id.index().min(MAX_ENDPOINTS - 1);

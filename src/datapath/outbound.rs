@@ -115,25 +115,28 @@ impl Fate {
 /// Counts packets that have left. The two outcomes that nearly all have are added up first.
 #[inline]
 fn count_sent(fates: &[Fate], counters: &WorkerCounters) {
-    let (mut forwarded, mut delivered) = (0, 0);
+    let (mut delivered, mut others) = (0, 0);
+    let targets = counters.targets();
     for fate in fates {
         match *fate {
             Fate::Forwarded { target, bytes } => {
-                forwarded += 1;
-                let target = counters.target(target);
+                let target = targets.of(target);
                 target.packets_out.add(1);
                 target.bytes_out.add(u64::from(bytes));
             }
             Fate::Delivered { target, bytes } => {
                 delivered += 1;
-                let target = counters.target(target);
+                let target = targets.of(target);
                 target.packets_back.add(1);
                 target.bytes_back.add(u64::from(bytes));
             }
-            other => other.count(counters),
+            other => {
+                others += 1;
+                other.count(counters);
+            }
         }
     }
-    counters.outcomes[Outcome::Forwarded.index()].add(forwarded);
+    counters.outcomes[Outcome::Forwarded.index()].add(fates.len() as u64 - delivered - others);
     counters.outcomes[Outcome::Delivered.index()].add(delivered);
 }
 

@@ -85,13 +85,18 @@ impl HashSeed {
     #[inline(always)]
     #[must_use]
     pub fn flow(&self, key: &FlowKey) -> u64 {
-        let [addresses, .., rest] = *key.words();
         if key.version() == 4 {
-            // Two words hold all that there is: one product.
-            let [k0, k1, ..] = self.lanes;
-            return self.mix(product(addresses.wrapping_add(k0), rest.wrapping_add(k1)));
+            return self.flow_of_v4(key);
         }
         self.mix(self.sum(*key.words()))
+    }
+
+    /// The same of an IPv4 flow: two words hold all that there is, and take one product.
+    #[inline(always)]
+    #[must_use]
+    pub fn flow_of_v4(&self, key: &FlowKey) -> u64 {
+        let ([addresses, .., rest], [k0, k1, ..]) = (*key.words(), self.lanes);
+        self.mix(product(addresses.wrapping_add(k0), rest.wrapping_add(k1)))
     }
 
     /// The hash that decides a new flow's target (F-3, F-4), the same in both directions. The

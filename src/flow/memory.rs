@@ -121,7 +121,7 @@ impl Carver {
         self.used = end;
         // SAFETY: `start` is within the mapping, as `end` is.
         let base = unsafe { self.region.base.add(start) }.cast();
-        Some(Mapped { base, last, _region: Arc::clone(&self.region), _owns: PhantomData })
+        Some(Mapped { base, last, len, _region: Arc::clone(&self.region), _owns: PhantomData })
     }
 }
 
@@ -164,6 +164,8 @@ pub(super) struct Mapped<T> {
     base: NonNull<T>,
     /// Index of the last value; there is at least one.
     last: u32,
+    /// How many values there are, at hand as each look-up asks for it.
+    len: u32,
     _region: Arc<Region>,
     _owns: PhantomData<T>,
 }
@@ -177,7 +179,7 @@ impl<T: Plain> Mapped<T> {
     /// How many values there are.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
-        self.last + 1
+        self.len
     }
 
     /// Value number `i`, or the last one if there is no such: a compare and a conditional move instead of

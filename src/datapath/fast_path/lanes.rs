@@ -222,7 +222,7 @@ impl<'a> Wire<'a> {
             (lane.key, lane.direction) = named;
             (lane.course, lane.steady) = (Course::Plain, FlowState::Established);
             (lane.total_len, lane.tcp_flags) = (plain.total_len.into(), plain.tcp_flags);
-            lane.start(table);
+            lane.probe = table.start(table.hash_of_v4(&lane.key));
             return true;
         }
         self.read_other(table, packet, lane)

@@ -88,6 +88,13 @@ impl Table {
         self.seed.flow(key)
     }
 
+    /// The same of a key that is known to be of IPv4.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash_of_v4(&self, key: &FlowKey) -> u64 {
+        self.seed.flow_of_v4(key)
+    }
+
     /// First stage of a look-up: asks for the bucket's line.
     #[inline(always)]
     pub fn start(&self, hash: u64) -> Probe {
