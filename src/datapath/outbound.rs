@@ -220,6 +220,36 @@ impl<B: PacketBuf> Outbound<B> {
         }
     }
 
+    /// Takes the first `count` packets of a burst, whose ports and fates `ways` has in order. A burst that is all for
+    /// one port stays as it is.
+    #[inline]
+    pub fn send_from_front(
+        &mut self,
+        burst: &mut Burst<B>,
+        count: usize,
+        ways: impl Iterator<Item = (PortId, Fate)> + Clone,
+        counters: &WorkerCounters,
+    ) {
+        if count == burst.len()
+            && let Some((port, _)) = ways.clone().next()
+            && let Some(queue) = self.queues.get_mut(port.index())
+            && queue.packets.is_empty()
+        {
+            let mut all_alike = true;
+            for (place, (leaves_by, fate)) in queue.fates.iter_mut().zip(ways.clone()) {
+                *place = fate;
+                all_alike &= leaves_by == port;
+            }
+            if all_alike {
+                self.queued = true;
+                return std::mem::swap(&mut queue.packets, burst);
+            }
+        }
+        for (packet, (port, fate)) in burst.drain(..count).zip(ways) {
+            self.send(port, packet, fate, counters);
+        }
+    }
+
     #[cold]
     fn spill(&mut self, port: PortId, packet: B, fate: Fate, counters: &WorkerCounters) {
         if self.spilled.len() < SPILL {

@@ -596,23 +596,48 @@ impl<B: PacketBuf> Pipeline<B> {
         let no_cookie = if any_unread { lanes.iter().filter(unread).count() } else { 0 };
         self.counters.lookups_by_cookie.add((burst.len() - no_cookie) as u64);
         let ready = self.express_back(forwarding, burst, lanes);
-        for (packet, lane) in burst.drain(..ready).zip(lanes.iter()) {
-            self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
+        let ways = lanes.iter().map(|lane| (lane.leaves_by, lane.fate));
+        self.outbound.send_from_front(burst, ready, ways, &self.counters);
+        if !burst.is_empty() {
+            let rest = lanes.get_mut(ready..).unwrap_or_default();
+            self.mixed_answers(forwarding, (port, steered), burst, (rest, careful));
         }
-        // What is left when one needed more than the fast path, in order; others' cookies are of no entry here.
+        self.answer_lanes = Some(kept);
+    }
+
+    /// What is left of a burst when one needed more than the fast path, in order: that one, then again as many as
+    /// need no more. `careful` has what was read with care.
+    #[inline(never)]
+    fn mixed_answers(
+        &mut self,
+        forwarding: &Forwarding,
+        (port, steered): (PortId, bool),
+        burst: &mut Burst<B>,
+        (mut lanes, careful): (&mut [AnswerLane], ArrayVec<Answer, BURST>),
+    ) {
+        let layout = *self.flows.table.cookies();
         let mut careful = careful.into_iter();
-        for (packet, lane) in burst.drain(..).zip(lanes.iter_mut().skip(ready)) {
+        let mut packets = burst.take().into_iter();
+        while let (Some(packet), Some((lane, behind))) = (packets.next(), lanes.split_first_mut()) {
+            lanes = behind;
             let read = if lane.course == Course::Careful { careful.next() } else { None };
+            // Others' cookies are of no entry here.
             let owner = layout.owner(lane.cookie);
             if lane.course == Course::Unread || steered || self.workers == 1 || owner == self.worker {
-                self.answer(forwarding, port, &layout, packet, (lane, read));
+                self.answer(forwarding, port, &layout, packet, read);
             } else if owner.0 < self.workers {
                 self.handoff.give(owner, port, packet, &self.counters);
             } else {
                 self.counters.dropped(DropReason::CookieStale);
             }
+            if lanes.first().is_some_and(|next| next.course == Course::Plain) {
+                let ready = self.express_back(forwarding, packets.as_mut_slice(), lanes);
+                for (packet, lane) in packets.by_ref().zip(lanes.iter()).take(ready) {
+                    self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
+                }
+                lanes = lanes.get_mut(ready..).unwrap_or_default();
+            }
         }
-        self.answer_lanes = Some(kept);
     }
 
     /// Reads what could not be read plainly: its lane has the cookie, so that its flow is asked for with the others,
@@ -637,23 +662,16 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// One packet from the target side, after one that needed more than the fast path; `read` is what it says if
-    /// it was read with care.
+    /// One packet from the target side that needs more than the fast path; `read` is what it says if it was read
+    /// with care.
     fn answer(
         &mut self,
         forwarding: &Forwarding,
         port: PortId,
         layout: &CookieLayout,
         packet: B,
-        (lane, read): (&mut AnswerLane, Option<Answer>),
+        read: Option<Answer>,
     ) {
-        let mut packet = [packet];
-        let ready =
-            read.is_none() && self.express_back(forwarding, &mut packet, std::slice::from_mut(lane)) == 1;
-        let [packet] = packet;
-        if ready {
-            return self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
-        }
         match read.map_or_else(|| read_answer(forwarding, layout, &packet), Ok) {
             Ok(answer) => self.answer_carefully(forwarding, packet, &answer),
             Err(unread) => self.unread(forwarding, port, packet, unread),
