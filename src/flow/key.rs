@@ -101,19 +101,29 @@ impl FlowKey {
         })
     }
 
-    /// Which way an IPv4 packet goes in this flow, if the second says that it is of it. As of
-    /// [`of_v4`](FlowKey::of_v4), but for the endpoint, and by fewer steps: nothing is put in order. Without a branch,
-    /// as nobody knows beforehand which way a flow's next packet goes. In both pairs the source's is the upper half.
+    /// IP version in the upper half, IP protocol in the lower.
     #[inline(always)]
     #[must_use]
-    pub fn way_of_v4(&self, protocol: u8, addresses: u64, ports: u32) -> (Direction, bool) {
+    pub fn kind(&self) -> u16 {
+        field16(self.words[4], PROTOCOL_SHIFT)
+    }
+
+    /// Which way a packet with these addresses and ports goes in this flow, of the packet's [`kind`](FlowKey::kind)
+    /// and IPv4; the second says whether it is of it. By fewer steps than it takes to make a key: nothing is put in
+    /// order. Without a branch, as nobody knows beforehand which way a flow's next packet goes. In both pairs the
+    /// source's is the upper half. Between two ports of one address only one of the ways is found.
+    #[inline(always)]
+    #[must_use]
+    pub fn way_of_v4(&self, addresses: u64, ports: u32) -> (Direction, bool) {
         let [low_to_high, .., rest] = self.words;
         #[expect(clippy::cast_possible_truncation, reason = "the ports are its lower half")]
         let high_to_low_ports = rest as u32;
-        let forward = (addresses == low_to_high) & (ports == high_to_low_ports.rotate_left(16));
-        let back = (addresses == low_to_high.rotate_left(32)) & (ports == high_to_low_ports);
-        let of_it = (rest >> PROTOCOL_SHIFT == u64::from(protocol) | 4 << 8) & (forward | back);
-        (if forward { Direction::LowToHigh } else { Direction::HighToLow }, of_it)
+        let (direction, of_flow) = if addresses == low_to_high {
+            (Direction::LowToHigh, (low_to_high, high_to_low_ports.rotate_left(16)))
+        } else {
+            (Direction::HighToLow, (low_to_high.rotate_left(32), high_to_low_ports))
+        };
+        (direction, (addresses ^ of_flow.0) | u64::from(ports ^ of_flow.1) == 0)
     }
 
     /// The key as the five words described at the type.

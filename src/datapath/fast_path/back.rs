@@ -11,6 +11,7 @@ use crate::io::isa::{Isa, Stage};
 use crate::io::{BURST, PacketBuf};
 use crate::wire::geneve::outer::OUTER_LEN;
 use crate::wire::geneve::plain::Plain as PlainAnswer;
+use crate::wire::packet::protocol;
 use crate::wire::plain::Plain;
 
 /// What is known of one answer of a burst, from stage to stage.
@@ -97,6 +98,10 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
+/// The kinds of flows whose packets are held against their keys at once.
+const TCP_V4: u16 = 4 << 8 | protocol::TCP as u16;
+const UDP_V4: u16 = 4 << 8 | protocol::UDP as u16;
+
 struct ExpressBack<'a, B> {
     flows: &'a Flows,
     forwarding: &'a Forwarding,
@@ -124,9 +129,14 @@ impl<B: PacketBuf> Stage for ExpressBack<'_, B> {
             let (key, target_id) = (entry.key(), entry.target);
             let frame = packet.bytes();
             let Some(answer) = PlainAnswer::of(frame) else { break };
-            let (direction, of_it, len) = match answer.inner_v4() {
+            let inner = match key.kind() {
+                TCP_V4 => answer.inner_v4(protocol::TCP),
+                UDP_V4 => answer.inner_v4(protocol::UDP),
+                _ => None,
+            };
+            let (direction, of_it, len) = match inner {
                 Some(inner) if !inner.tcp_flags.intersects(TURNS) => {
-                    let (direction, of_it) = key.way_of_v4(inner.protocol, inner.addresses, inner.ports);
+                    let (direction, of_it) = key.way_of_v4(inner.addresses, inner.ports);
                     (direction, of_it, inner.len)
                 }
                 Some(_) => break,

@@ -40,8 +40,6 @@ pub struct InnerV4 {
     pub addresses: u64,
     /// Source port in the upper half, destination port in the lower.
     pub ports: u32,
-    /// TCP or UDP.
-    pub protocol: u8,
     /// Its bytes.
     pub len: u16,
     /// TCP's control bits; empty for UDP.
@@ -112,9 +110,9 @@ impl<'a> Plain<'a> {
         field32::<{ OPTIONS + 28 }, _>(self.0)
     }
 
-    /// The inner packet. `None`: it is not as [`InnerV4`] has it.
+    /// The inner packet, of this protocol: TCP or UDP. `None`: it is not as [`InnerV4`] has it.
     #[inline(always)]
-    pub fn inner_v4(self) -> Option<InnerV4> {
+    pub fn inner_v4(self, protocol: u8) -> Option<InnerV4> {
         let Plain(headers) = self;
         #[expect(clippy::cast_possible_truncation, reason = "40, 28, 20 and 68")]
         const LENS: (u16, u16, u16, u16) = (
@@ -127,10 +125,11 @@ impl<'a> Plain<'a> {
         const FIXED: u64 = 0xffff_0000_0000 | (0xff << 56) | (MORE_FRAGMENTS | FRAGMENT_OFFSET) as u64;
         const FIXED_OF_0: u64 = 0x45 << 56;
         let len = self.total_len().wrapping_sub(LENS.3);
-        if field64::<INNER, _>(headers) & FIXED != FIXED_OF_0 | u64::from(len) << 32 {
+        if field64::<INNER, _>(headers) & FIXED != FIXED_OF_0 | u64::from(len) << 32
+            || headers[INNER + 9] != protocol
+        {
             return None;
         }
-        let protocol = headers[INNER + 9];
         let (least, options_len, tcp_flags) = match protocol {
             protocol::TCP => {
                 let header_len = u16::from(headers[TRANSPORT + 12] >> 2 & 0x3c);
@@ -146,7 +145,6 @@ impl<'a> Plain<'a> {
         Some(InnerV4 {
             addresses: field64::<{ INNER + 12 }, _>(headers),
             ports: field32::<TRANSPORT, _>(headers),
-            protocol,
             len,
             tcp_flags,
         })
@@ -264,18 +262,17 @@ mod tests {
             let mut frame = answer(u16::try_from(inner.len()).unwrap(), padding, (0x0800, 1));
             frame[OUTER_LEN..OUTER_LEN + inner.len()].copy_from_slice(&inner);
             let alone = packet::Plain::<u32>::read(&inner)
-                .filter(|alone| usize::from(alone.total_len) == inner.len())
+                .filter(|alone| usize::from(alone.total_len) == inner.len() && alone.protocol == protocol)
                 .map(|alone| InnerV4 {
                     addresses: u64::from(alone.src) << 32 | u64::from(alone.dst),
                     ports: alone.ports,
-                    protocol: alone.protocol,
                     len: alone.total_len,
                     tcp_flags: alone.tcp_flags,
                 });
             if change.is_none() {
                 prop_assert_eq!(alone.is_some(), more == 0);
             }
-            prop_assert_eq!(Plain::of(&frame).unwrap().inner_v4(), alone);
+            prop_assert_eq!(Plain::of(&frame).unwrap().inner_v4(protocol), alone);
         }
     }
 
