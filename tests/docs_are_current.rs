@@ -180,6 +180,11 @@ fn values(root: &Value, schema: &Value) -> String {
         "object" if schema["additionalProperties"].is_object() => {
             format!("keys, each with a {}", values(root, &schema["additionalProperties"]))
         }
+        "object" if schema["patternProperties"].is_object() => {
+            let of_each = schema["patternProperties"].as_object().expect("an object").values();
+            let of_each: Vec<_> = of_each.map(|schema| values(root, schema)).collect();
+            format!("keys, each with a {}", of_each.join(", "))
+        }
         "object" => "[attributes](#attributes)".to_owned(),
         "integer" => match (&schema["minimum"], &schema["maximum"]) {
             (Value::Number(min), Value::Number(max)) => format!("{min}–{max}"),

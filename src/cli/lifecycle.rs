@@ -7,8 +7,9 @@ use super::objects;
 use super::shorthand::{self, Listed};
 use super::table::Look;
 use crate::control::model::{IpAddressType, Name, Zone};
+use crate::control::socket::methods::actions::Action;
 use crate::control::socket::methods::balancers::{
-    Action, ChangedListeners, ChangedLoadBalancers, CreateListener, CreateLoadBalancer, DeleteListener,
+    ChangedListeners, ChangedLoadBalancers, CreateListener, CreateLoadBalancer, DeleteListener,
     DeleteLoadBalancer, Done, Listeners, LoadBalancers, ModifyListener,
 };
 use crate::control::socket::methods::groups::{
@@ -55,6 +56,11 @@ impl CreateLoadBalancerFlags {
             kind: self.kind,
             ip_address_type: self.ip_address_type,
             availability_zones: self.availability_zones,
+            subnets: Vec::new(),
+            subnet_mappings: Vec::new(),
+            tags: Vec::new(),
+            scheme: None,
+            security_groups: Vec::new(),
         }
     }
 }
@@ -96,7 +102,13 @@ pub(super) struct CreateListenerFlags {
 impl CreateListenerFlags {
     pub(super) fn params(self) -> CreateListener {
         let default_actions = shorthand::all(self.actions.default_actions);
-        CreateListener { load_balancer_arn: self.balancer.load_balancer, default_actions }
+        CreateListener {
+            load_balancer_arn: self.balancer.load_balancer,
+            default_actions,
+            tags: Vec::new(),
+            protocol: None,
+            port: None,
+        }
     }
 }
 
@@ -111,7 +123,7 @@ pub(super) struct ModifyDefaultActionFlags {
 impl ModifyDefaultActionFlags {
     pub(super) fn params(self) -> ModifyListener {
         let default_actions = shorthand::all(self.actions.default_actions);
-        ModifyListener { listener_arn: self.listener.listener, default_actions }
+        ModifyListener { listener_arn: self.listener.listener, default_actions, protocol: None, port: None }
     }
 }
 
@@ -183,6 +195,9 @@ impl CreateTargetGroupFlags {
             protocol: self.protocol,
             port: self.port,
             target_type: self.target_type,
+            ip_address_type: None,
+            vpc_id: None,
+            tags: Vec::new(),
             health_check_protocol: check.health_check_protocol,
             health_check_port: check.health_check_port,
             health_check_enabled,
@@ -224,18 +239,24 @@ impl ModifyHealthCheckFlags {
 }
 
 pub(super) fn load_balancers(result: &ChangedLoadBalancers, look: &Look) -> String {
-    let shown =
-        objects::load_balancers(&LoadBalancers { load_balancers: result.load_balancers.clone() }, look);
+    let shown = objects::load_balancers(
+        &LoadBalancers { load_balancers: result.load_balancers.clone(), next_marker: None },
+        look,
+    );
     format!("{shown}\n{}", generation(result.generation))
 }
 
 pub(super) fn listeners(result: &ChangedListeners, look: &Look) -> String {
-    let shown = objects::listeners(&Listeners { listeners: result.listeners.clone() }, look);
+    let shown =
+        objects::listeners(&Listeners { listeners: result.listeners.clone(), next_marker: None }, look);
     format!("{shown}\n{}", generation(result.generation))
 }
 
 pub(super) fn target_groups(result: &ChangedTargetGroups, look: &Look) -> String {
-    let shown = objects::target_groups(&TargetGroups { target_groups: result.target_groups.clone() }, look);
+    let shown = objects::target_groups(
+        &TargetGroups { target_groups: result.target_groups.clone(), next_marker: None },
+        look,
+    );
     format!("{shown}\n{}", generation(result.generation))
 }
 

@@ -26,10 +26,9 @@ pub(super) fn load_balancers(result: &LoadBalancers, look: &Look) -> String {
 pub(super) fn listeners(result: &Listeners, look: &Look) -> String {
     let rows = result.listeners.iter().flat_map(|listener| {
         let balancer = name_of(&listener.load_balancer_arn);
-        listener
-            .default_actions
-            .iter()
-            .map(move |action| [text(balancer), text(&action.kind), text(name_of(&action.target_group_arn))])
+        listener.default_actions.iter().map(move |action| {
+            [text(balancer), text(&action.kind), text(name_of(action.target_group().unwrap_or("-")))]
+        })
     });
     look.table(["LISTENER OF", "ACTION", "TARGET GROUP"], rows.collect())
 }

@@ -14,7 +14,7 @@ use super::health::damping::Verdict;
 
 use super::health::{Duty, NodeScope, TargetKey};
 use super::host::HostCounters;
-use super::model::{self, IpAddressType, LoadBalancer, Name, Registration, State, Target};
+use super::model::{self, ForeignId, IpAddressType, LoadBalancer, Name, Registration, State, Target, Zone};
 use super::neighbours::Hop;
 use super::node::{HostAddress, NodeRoute};
 use super::slots::{Slot, Slots};
@@ -35,6 +35,8 @@ use crate::wire::geneve::outer::OuterTemplate;
 pub struct NodeFacts {
     /// What decides which targets are in scope.
     pub scope: NodeScope,
+    /// The zones that subnets stand for; workers and compiler have no use for them.
+    pub subnets: BTreeMap<ForeignId, Zone>,
     /// What each port is for, by [`PortId`](crate::id::PortId).
     pub ports: Vec<PortRole>,
     /// By [`EndpointId`](crate::id::EndpointId).

@@ -25,6 +25,9 @@ fn example(method: &str) -> Value {
             "Attributes": [{"Key": "tcp.idle_timeout.seconds", "Value": "400"}]}),
         "modify-target-group-attributes" => json!({"TargetGroupArn": "fw",
             "Attributes": [{"Key": "deregistration_delay.timeout_seconds", "Value": "7"}]}),
+        "set-subnets" => json!({"LoadBalancerArn": "gw", "AvailabilityZones": ["b"]}),
+        "set-ip-address-type" => json!({"LoadBalancerArn": "gw", "IpAddressType": "dualstack"}),
+        "add-tags" => json!({"ResourceArns": ["gw"], "Tags": [{"Key": "Owner", "Value": "net"}]}),
         // Whoever adds a change need not add it here, but may.
         _ => json!({}),
     }

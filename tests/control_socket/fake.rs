@@ -3,7 +3,7 @@
 
 use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
-use flowgate::control::model::{Change, State, TargetGroup};
+use flowgate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
     BurstClass, CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
     FlowStates, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps, NeighbourView,
@@ -112,6 +112,13 @@ impl Service for Fake {
             self.events.send(Event { at: self.now(), what: What::ConfigChanged { generation } }).ok();
         }
         Ok(Applied { generation, outcome })
+    }
+
+    fn subnets(&self) -> BTreeMap<ForeignId, Zone> {
+        let zone = |name: &str| Zone::try_from(name.to_owned()).unwrap();
+        let subnet = |id: &str| ForeignId::try_from(id.to_owned()).unwrap();
+        [(subnet("subnet-0a"), zone("a")), (subnet("subnet-0b"), zone("b")), (subnet("subnet-1b"), zone("b"))]
+            .into()
     }
 
     fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus> {

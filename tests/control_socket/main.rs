@@ -14,6 +14,7 @@ mod discover;
 mod documentation;
 mod fake;
 mod methods;
+mod objects;
 mod roles;
 mod schema;
 mod subscription;

@@ -386,7 +386,7 @@ fn what_cannot_be_created_is_refused_at_its_parameter() {
         (
             "create-listener",
             json!({"LoadBalancerArn": "gw", "DefaultActions": [{"Type": "redirect", "TargetGroupArn": "fw"}]}),
-            "ValidationError",
+            "InvalidLoadBalancerAction",
             "DefaultActions[0].Type",
         ),
         (

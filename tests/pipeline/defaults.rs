@@ -53,6 +53,7 @@ fn compiled() -> (Policy, Timers) {
     let state = State::from_document(OBJECTS).expect("a document");
     let config = NodeConfig::parse(NODE).expect("a node");
     let node = NodeFacts {
+        subnets: Default::default(),
         scope: NodeScope::default(),
         ports: Vec::new(),
         endpoints: Vec::new(),

@@ -40,6 +40,7 @@ pub fn node_facts(config: &NodeConfig, devices: &Devices, interfaces: Vec<Interf
     roles[underlay_port.index()] = PortRole::Underlay;
     let port = &devices.ports[underlay_port.index()];
     NodeFacts {
+        subnets: config.subnets.clone(),
         scope: NodeScope { zone: config.zone.clone(), own_addresses: config.own_addresses() },
         ports: roles,
         endpoints: endpoints(config),

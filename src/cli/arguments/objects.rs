@@ -23,7 +23,11 @@ pub(in crate::cli) struct LoadBalancersFlags {
 
 impl LoadBalancersFlags {
     pub(in crate::cli) fn params(self) -> DescribeLoadBalancers {
-        DescribeLoadBalancers { load_balancer_arns: self.load_balancer_arns, names: self.names }
+        DescribeLoadBalancers {
+            load_balancer_arns: self.load_balancer_arns,
+            names: self.names,
+            ..DescribeLoadBalancers::default()
+        }
     }
 }
 
@@ -39,7 +43,11 @@ pub(in crate::cli) struct ListenersFlags {
 
 impl ListenersFlags {
     pub(in crate::cli) fn params(self) -> DescribeListeners {
-        DescribeListeners { load_balancer_arn: self.load_balancer, listener_arns: self.listener_arns }
+        DescribeListeners {
+            load_balancer_arn: self.load_balancer,
+            listener_arns: self.listener_arns,
+            ..DescribeListeners::default()
+        }
     }
 }
 
@@ -62,6 +70,7 @@ impl TargetGroupsFlags {
             load_balancer_arn: self.load_balancer,
             target_group_arns: self.target_group_arns,
             names: self.names,
+            ..DescribeTargetGroups::default()
         }
     }
 }

@@ -9,7 +9,7 @@ use super::scan::Scan;
 use super::{Core, Inner};
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, TargetKey};
-use crate::control::model::{Change, State, TargetGroup};
+use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
     CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, PortView,
@@ -38,6 +38,10 @@ impl Service for Core {
 
     fn apply(&self, change: &Change) -> Result<Applied, ChangeError> {
         self.change(change)
+    }
+
+    fn subnets(&self) -> BTreeMap<ForeignId, Zone> {
+        self.inner.borrow().compiler.node().subnets.clone()
     }
 
     fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus> {

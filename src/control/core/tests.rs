@@ -79,6 +79,7 @@ impl Bench {
         let link = WorkerLink::new(WorkerId(0), 1, 1024, Arc::clone(&counters), to, from);
         let node = NodeFacts {
             scope: NodeScope::default(),
+            subnets: config.subnets,
             ports: Vec::new(),
             endpoints: Vec::new(),
             interfaces: Vec::new(),

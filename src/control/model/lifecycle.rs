@@ -22,6 +22,8 @@ use crate::datapath::counters;
 pub const MAX_LOAD_BALANCERS: usize = counters::MAX_GATEWAYS;
 /// The most target groups of a node, as AWS has it for a region.
 pub const MAX_TARGET_GROUPS: usize = 3000;
+/// What AWS keeps the names of load balancers from beginning with.
+const RESERVED: &str = "internal-";
 
 impl State {
     pub(super) fn create_load_balancer(
@@ -33,6 +35,11 @@ impl State {
         now_unix_ms: u64,
     ) -> Result<Outcome, ModelError> {
         let tags = Tags::default().with(tags)?;
+        check_new_name("Load balancer", name)?;
+        if name.as_str().starts_with(RESERVED) {
+            let message = format!("Load balancer name '{name}' cannot begin with '{RESERVED}'");
+            return Err(ModelError::invalid(message).under("name"));
+        }
         if let Some(known) = self.load_balancers.get(name) {
             let same_places = known.ip_address_type == ip_address_type && known.placement == *placement;
             return if same_places && known.tags == tags {
@@ -167,6 +174,7 @@ impl State {
         tags: &[(String, String)],
     ) -> Result<Outcome, ModelError> {
         let tags = Tags::default().with(tags)?;
+        check_new_name("Target group", name)?;
         let under = |error: ModelError| error.under("health_check");
         let health_check = HealthCheck::default().modified(health_check.clone()).map_err(under)?;
         if let Some(known) = self.target_groups.get(name) {
@@ -257,6 +265,15 @@ impl State {
     fn new_id(&self, kind: &str, name: &Name) -> ObjectId {
         ObjectId::derive(kind, name, self.generation + 1)
     }
+}
+
+/// What AWS asks of a name besides O-2. It is asked of new ones only: what an older version stored stays.
+fn check_new_name(what: &str, name: &Name) -> Result<(), ModelError> {
+    if name.as_str().starts_with('-') || name.as_str().ends_with('-') {
+        let message = format!("{what} name '{name}' cannot begin or end with a hyphen");
+        return Err(ModelError::invalid(message).under("name"));
+    }
+    Ok(())
 }
 
 fn outcome(kind: ObjectKind, name: &Name, change: ObjectChange) -> Outcome {

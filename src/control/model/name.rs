@@ -89,6 +89,12 @@ pub(super) fn listener_arn(name: &Name, load_balancer: ObjectId, id: ObjectId) -
     format!("{ARN_PREFIX}listener/gwy/{name}/{load_balancer}/{id}")
 }
 
+/// The ARN of the one rule of a listener of the load balancer `name`.
+pub(super) fn rule_arn(name: &Name, load_balancer: ObjectId, listener: ObjectId) -> String {
+    let id = ObjectId::derive("listener-rule", name, listener.0);
+    format!("{ARN_PREFIX}listener-rule/gwy/{name}/{load_balancer}/{listener}/{id}")
+}
+
 /// The ARN of the target group `name`.
 pub(super) fn target_group_arn(name: &Name, id: ObjectId) -> String {
     format!("{ARN_PREFIX}targetgroup/{name}/{id}")

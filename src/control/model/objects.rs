@@ -193,6 +193,16 @@ impl State {
             })
     }
 
+    /// The load balancer whose listener's rule has this ARN.
+    ///
+    /// # Errors
+    /// `RuleNotFound`.
+    pub fn load_balancer_of_rule(&self, arn: &str) -> Result<&LoadBalancer, ModelError> {
+        self.load_balancers()
+            .find(|balancer| balancer.rule_arn().as_deref() == Some(arn))
+            .ok_or_else(|| ModelError::new(ErrorCode::RuleNotFound, format!("Rule '{arn}' not found")))
+    }
+
     /// The group that a load balancer of this state forwards to; none where it has no listener.
     ///
     /// # Panics
@@ -272,6 +282,12 @@ impl LoadBalancer {
     #[must_use]
     pub fn listener_arn(&self) -> Option<String> {
         Some(name::listener_arn(&self.name, self.id, self.listener.as_ref()?.id))
+    }
+
+    /// The ARN of its listener's one rule, if it has a listener.
+    #[must_use]
+    pub fn rule_arn(&self) -> Option<String> {
+        Some(name::rule_arn(&self.name, self.id, self.listener.as_ref()?.id))
     }
 
     /// What its attributes mean.

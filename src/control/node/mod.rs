@@ -19,6 +19,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::{JsonSchema, Schema};
@@ -35,7 +36,7 @@ pub use sections::{
 pub use values::{Device, EndpointKind, HashSeed, InterfaceAddress, MacAddress, WireId};
 
 use super::fault_path;
-use super::model::Zone;
+use super::model::{ForeignId, Zone};
 
 /// A node's configuration, checked.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -44,6 +45,10 @@ use super::model::Zone;
 pub struct NodeConfig {
     /// The zone that this node is in. Without one it gives flows to the targets of every zone.
     pub zone: Option<Zone>,
+    /// The zones that subnets stand for, by what AWS's tools call these. With this table load balancers
+    /// can be created in these subnets and no other; without it in any, and they serve every zone.
+    #[serde(default)]
+    pub subnets: BTreeMap<ForeignId, Zone>,
     /// Where what must survive a restart is kept.
     #[serde(default = "default_state_directory")]
     pub state_directory: PathBuf,

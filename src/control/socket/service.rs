@@ -11,7 +11,8 @@ use super::views::{
 };
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
-use crate::control::model::{Change, ModelError, Outcome, State, TargetGroup};
+use crate::control::model::{Change, ForeignId, ModelError, Outcome, State, TargetGroup, Zone};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -31,6 +32,9 @@ pub trait Service {
     /// # Errors
     /// [`ChangeError`]; nothing has changed then.
     fn apply(&self, change: &Change) -> Result<Applied, ChangeError>;
+
+    /// The zones that subnets stand for, by the node's configuration.
+    fn subnets(&self) -> BTreeMap<ForeignId, Zone>;
 
     /// How every target of `group` stands: those registered, and those that are gone but still
     /// have flows (T-4), by address.

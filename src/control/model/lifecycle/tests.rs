@@ -148,6 +148,20 @@ fn bad_tags_create_nothing() {
     }
 }
 
+// O-2
+#[test]
+fn a_new_name_does_not_begin_or_end_with_a_hyphen_nor_as_awss_own_do() {
+    for text in ["-gw", "gw-", "-"] {
+        for change in [balancer(text), group(text, "TCP")] {
+            let error = state().apply(&change).expect_err(text);
+            assert_eq!((error.code, error.path.as_deref()), (ErrorCode::ValidationError, Some("name")));
+        }
+    }
+    assert_eq!(refuse(&state(), &balancer("internal-gw")).0, ErrorCode::ValidationError);
+    accept(&state(), &group("internal-gw", "TCP"));
+    accept(&state(), &balancer("g-w"));
+}
+
 // O-1
 #[test]
 fn zones_and_the_type_of_addresses_can_be_changed() {

@@ -355,6 +355,27 @@ fn an_underlay_and_neighbours_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn subnets_stand_for_zones() {
+    let table = "[subnets]\nsubnet-0a = \"rack-a\"\n\"subnet:0b\" = \"rack-b\"\n\n[workers]";
+    let config = NodeConfig::parse(&edited("[workers]", table)).expect("valid");
+    let told = config.subnets.iter().map(|(id, zone)| (id.as_str(), zone.as_str()));
+    assert_eq!(told.collect::<Vec<_>>(), [("subnet-0a", "rack-a"), ("subnet:0b", "rack-b")]);
+    assert_eq!(NodeConfig::parse(GOOD).expect("valid").subnets.len(), 0);
+    assert_faults(&[
+        (
+            "[workers]",
+            "[subnets]\n\"subnet 0a\" = \"rack-a\"\n[workers]",
+            "subnets.\"subnet 0a\": the id 'subnet 0a' must be 1 to 128 letters, digits and '._:/-' (line 5)",
+        ),
+        (
+            "[workers]",
+            "[subnets]\nsubnet-0a = \"all\"\n[workers]",
+            "subnets.subnet-0a: 'all' means every zone and cannot be the name of one (line 5)",
+        ),
+    ]);
+}
+
+#[test]
 fn cores_that_cannot_be_are_refused() {
     let control = "control_cores = [0]";
     let flows = "workers.flows: 1023 must be between 1024 and 16777216";
@@ -472,7 +493,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "zone = \"rack-a\"",
             "zoen = \"rack-a\"",
-            "zoen: unknown field `zoen`, expected one of `zone`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log` (line 2)",
+            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log` (line 2)",
         ),
         (
             "mtu = 9000",
@@ -483,7 +504,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "[underlay]",
             "[overlay]",
-            "overlay: unknown field `overlay`, expected one of `zone`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log` (line 21)",
+            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log` (line 21)",
         ),
         ("port = \"targets\"", "", "underlay: missing field `port` (line 21)"),
     ]);

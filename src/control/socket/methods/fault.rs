@@ -37,6 +37,12 @@ fn in_parameters(path: &str) -> String {
     if let Some(name) = in_creation(path) {
         return name.to_owned();
     }
+    if let Some(rest) = path.strip_prefix("tags").filter(|rest| rest.is_empty() || rest.starts_with('.')) {
+        return format!("Tags{rest}");
+    }
+    if let Some(index) = path.strip_prefix("resources") {
+        return format!("ResourceArns{index}");
+    }
     match path.strip_prefix("attributes").or_else(|| path.strip_prefix("targets")) {
         Some(rest) if path.starts_with("attributes") => format!("Attributes{rest}"),
         Some(rest) => {
@@ -50,6 +56,7 @@ fn in_parameters(path: &str) -> String {
 fn in_creation(path: &str) -> Option<&'static str> {
     Some(match path {
         "name" => "Name",
+        "tag_keys" => "TagKeys",
         "target_group" => "DefaultActions[0].TargetGroupArn",
         "health_check.protocol" => "HealthCheckProtocol",
         "health_check.port" => "HealthCheckPort",

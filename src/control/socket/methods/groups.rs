@@ -4,7 +4,9 @@
 
 use super::balancers::{Done, changed};
 use super::fault;
-use crate::control::model::{Change, GENEVE_PORT, HealthCheckChange, Name, State, TargetGroup};
+use super::page::{Order, PageSize, page};
+use super::tags::{Tag, pairs};
+use crate::control::model::{Change, ForeignId, GENEVE_PORT, HealthCheckChange, Name, State, TargetGroup};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use schemars::JsonSchema;
@@ -43,6 +45,12 @@ pub struct DescribeTargetGroups {
     /// These: their names or ARNs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// Those after the page before, whose `NextMarker` this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<String>,
+    /// So many at most; all if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<PageSize>,
 }
 
 /// Target groups.
@@ -51,6 +59,9 @@ pub struct DescribeTargetGroups {
 pub struct TargetGroups {
     /// By name, or in the order in which they were asked for.
     pub target_groups: Vec<TargetGroupDescription>,
+    /// The `Marker` of the next page, if there are more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_marker: Option<String>,
 }
 
 /// A target group (O-2) and how its targets are checked (H-1, H-2).
@@ -67,6 +78,11 @@ pub struct TargetGroupDescription {
     pub port: u16,
     /// `ip`.
     pub target_type: String,
+    /// `ipv4`: what its targets' addresses are.
+    pub ip_address_type: String,
+    /// The VPC that it was created with, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vpc_id: Option<String>,
     /// The ARN of the load balancer that uses it, if any does.
     pub load_balancer_arns: Vec<String>,
     /// Registered targets, those that drain not among them.
@@ -178,9 +194,18 @@ with_health_check! {
         /// 6081, if it is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub port: Option<u16>,
-        /// `ip`, if it is given.
+        /// `ip`, if it is given: targets are named by their addresses.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub target_type: Option<String>,
+        /// `ipv4`, if it is given: what its targets' addresses are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub ip_address_type: Option<String>,
+        /// The VPC that AWS's tools have it in; kept and shown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub vpc_id: Option<ForeignId>,
+        /// What is noted on it: up to 50.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub tags: Vec<Tag>,
     }
 }
 
@@ -210,23 +235,34 @@ pub struct ChangedTargetGroups {
     pub generation: u64,
 }
 
+/// The only type of target: an address.
+const TARGET_TYPE: &str = "ip";
+
 fn create_target_group(call: &Call<'_>, asked: CreateTargetGroup) -> Result<ChangedTargetGroups, RpcError> {
     let port = asked.port.map(|port| port.to_string());
     for (parameter, given, only) in [
         ("Protocol", &asked.protocol, "GENEVE".to_owned()),
         ("Port", &port, GENEVE_PORT.to_string()),
-        ("TargetType", &asked.target_type, "ip".to_owned()),
+        ("IpAddressType", &asked.ip_address_type, "ipv4".to_owned()),
     ] {
         if let Some(given) = given.as_ref().filter(|given| **given != only) {
             let message = format!("'{given}' must be '{only}', or left out");
             return Err(RpcError::invalid_params(parameter, message));
         }
     }
+    if let Some(given) = asked.target_type.as_ref().filter(|given| *given != TARGET_TYPE) {
+        // As AWS says it of a word that it does not know.
+        let message = format!(
+            "Value '{given}' at 'targetType' failed to satisfy constraint: Member must satisfy enum value set: [{TARGET_TYPE}]"
+        );
+        return Err(RpcError::invalid_params("TargetType", message)
+            .hint("this node knows no instances; create the target group with the target type ip and register addresses"));
+    }
     let change = Change::CreateTargetGroup {
         name: asked.name.clone(),
         health_check: asked.health_check()?,
-        vpc_id: None,
-        tags: Vec::new(),
+        vpc_id: asked.vpc_id.clone(),
+        tags: pairs(asked.tags.clone()),
     };
     let generation = changed(call, &change, "Name")?;
     Ok(ChangedTargetGroups { target_groups: described(call, asked.name.as_str()), generation })
@@ -252,28 +288,34 @@ fn described(call: &Call<'_>, reference: &str) -> Vec<TargetGroupDescription> {
 
 fn describe_target_groups(call: &Call<'_>, asked: DescribeTargetGroups) -> Result<TargetGroups, RpcError> {
     let state = call.service.state();
-    let mut target_groups = Vec::new();
+    let mut found = Vec::new();
     if let Some(reference) = &asked.load_balancer_arn {
         let balancer = state
             .load_balancer(reference)
             .map_err(|error| fault::of_model(error, "LoadBalancerArn", &state))?;
-        let group = state.target_group_of(balancer);
-        target_groups.extend(group.map(|group| TargetGroupDescription::of(&state, group)));
+        found.extend(state.target_group_of(balancer));
     }
     for (parameter, references) in [("TargetGroupArns", &asked.target_group_arns), ("Names", &asked.names)] {
         for (index, reference) in references.iter().enumerate() {
             let group = state
                 .target_group(reference)
                 .map_err(|error| fault::of_model(error, &format!("{parameter}[{index}]"), &state))?;
-            target_groups.push(TargetGroupDescription::of(&state, group));
+            found.push(group);
         }
     }
     let named = !asked.target_group_arns.is_empty() || !asked.names.is_empty();
-    if asked.load_balancer_arn.is_none() && !named {
-        target_groups =
-            state.target_groups().map(|group| TargetGroupDescription::of(&state, group)).collect();
-    }
-    Ok(TargetGroups { target_groups })
+    let (found, order) = if asked.load_balancer_arn.is_none() && !named {
+        (state.target_groups().collect(), Order::ByKey)
+    } else {
+        (found, Order::AsAsked)
+    };
+    let (page, next_marker) = page(found, name_of, order, asked.marker.as_deref(), asked.page_size)?;
+    let target_groups = page.into_iter().map(|group| TargetGroupDescription::of(&state, group)).collect();
+    Ok(TargetGroups { target_groups, next_marker })
+}
+
+fn name_of<'a>(group: &'a &TargetGroup) -> &'a str {
+    group.name.as_str()
 }
 
 impl TargetGroupDescription {
@@ -286,7 +328,9 @@ impl TargetGroupDescription {
             target_group_name: group.name.to_string(),
             protocol: "GENEVE".to_owned(),
             port: GENEVE_PORT,
-            target_type: "ip".to_owned(),
+            target_type: TARGET_TYPE.to_owned(),
+            ip_address_type: "ipv4".to_owned(),
+            vpc_id: group.vpc_id.as_ref().map(ToString::to_string),
             load_balancer_arns: state.load_balancer_using(&group.name).iter().map(|lb| lb.arn()).collect(),
             registered_targets: group.targets.values().filter(|target| target.is_registered()).count(),
             health_check_enabled: true,

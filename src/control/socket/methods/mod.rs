@@ -6,14 +6,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod actions;
 pub mod attributes;
 pub mod balancers;
 mod fault;
 pub mod groups;
 pub mod health;
+pub mod limits;
 pub mod node;
+pub mod page;
 pub mod registration;
+pub mod rules;
+pub mod subnets;
 pub mod subscribe;
+pub mod tags;
 
 use super::dispatcher::Dispatcher;
 
@@ -28,10 +34,14 @@ pub fn dispatcher() -> Dispatcher {
 fn in_service() -> Dispatcher {
     let mut table = Dispatcher::default();
     balancers::register(&mut table);
+    subnets::register(&mut table);
+    rules::register(&mut table);
     groups::register(&mut table);
     attributes::register(&mut table);
     registration::register(&mut table);
     health::register(&mut table);
+    tags::register(&mut table);
+    limits::register(&mut table);
     node::register(&mut table);
     subscribe::register(&mut table);
     table
