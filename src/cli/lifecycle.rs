@@ -2,11 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use super::arguments::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
+use super::arguments::{ListenerFlag, LoadBalancerFlag, SubnetsFlags, TagsFlag, TargetGroupFlag};
 use super::objects;
 use super::shorthand::{self, Listed};
 use super::table::Look;
-use crate::control::model::{IpAddressType, Name, Zone};
+use crate::control::model::{ForeignId, IpAddressType, Name, Zone};
 use crate::control::socket::methods::actions::Action;
 use crate::control::socket::methods::balancers::{
     ChangedListeners, ChangedLoadBalancers, CreateListener, CreateLoadBalancer, DeleteListener,
@@ -25,14 +25,6 @@ fn zone(text: &str) -> Result<Zone, String> {
     Zone::try_from(text.to_owned())
 }
 
-fn ip_address_type(text: &str) -> Result<IpAddressType, String> {
-    match text {
-        "ipv4" => Ok(IpAddressType::Ipv4),
-        "dualstack" => Ok(IpAddressType::Dualstack),
-        _ => Err("must be 'ipv4' or 'dualstack'".to_owned()),
-    }
-}
-
 #[derive(Debug, Args)]
 pub(super) struct CreateLoadBalancerFlags {
     /// Its name.
@@ -42,11 +34,21 @@ pub(super) struct CreateLoadBalancerFlags {
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
     /// `ipv4`, or `dualstack` to let IPv6 through too.
-    #[arg(long, value_name = "TYPE", default_value = "ipv4", value_parser = ip_address_type)]
+    #[arg(long, value_name = "TYPE", default_value = "ipv4", value_parser = shorthand::word::<IpAddressType>)]
     ip_address_type: IpAddressType,
     /// The zones that it serves; every zone if none is given.
     #[arg(long, num_args = 1.., value_name = "ZONE", value_parser = zone)]
     availability_zones: Vec<Zone>,
+    #[command(flatten)]
+    subnets: SubnetsFlags,
+    #[command(flatten)]
+    tags: TagsFlag,
+    /// Not for a gateway: refused by the daemon.
+    #[arg(long, hide = true)]
+    scheme: Option<String>,
+    /// Not for a gateway: refused by the daemon.
+    #[arg(long, hide = true, num_args = 1..)]
+    security_groups: Vec<String>,
 }
 
 impl CreateLoadBalancerFlags {
@@ -56,11 +58,11 @@ impl CreateLoadBalancerFlags {
             kind: self.kind,
             ip_address_type: self.ip_address_type,
             availability_zones: self.availability_zones,
-            subnets: Vec::new(),
-            subnet_mappings: Vec::new(),
-            tags: Vec::new(),
-            scheme: None,
-            security_groups: Vec::new(),
+            subnets: self.subnets.subnets,
+            subnet_mappings: shorthand::all(self.subnets.subnet_mappings),
+            tags: self.tags.all(),
+            scheme: self.scheme,
+            security_groups: self.security_groups,
         }
     }
 }
@@ -97,6 +99,8 @@ pub(super) struct CreateListenerFlags {
     balancer: LoadBalancerFlag,
     #[command(flatten)]
     actions: ActionFlag,
+    #[command(flatten)]
+    tags: TagsFlag,
 }
 
 impl CreateListenerFlags {
@@ -105,7 +109,7 @@ impl CreateListenerFlags {
         CreateListener {
             load_balancer_arn: self.balancer.load_balancer,
             default_actions,
-            tags: Vec::new(),
+            tags: self.tags.all(),
             protocol: None,
             port: None,
         }
@@ -182,6 +186,14 @@ pub(super) struct CreateTargetGroupFlags {
     /// `ip`, if it is given.
     #[arg(long, value_name = "TYPE")]
     target_type: Option<String>,
+    /// `ipv4`, if it is given.
+    #[arg(long, value_name = "TYPE")]
+    ip_address_type: Option<String>,
+    /// What AWS's tools call its network; kept and shown.
+    #[arg(long, value_name = "VPC", value_parser = shorthand::word::<ForeignId>)]
+    vpc_id: Option<ForeignId>,
+    #[command(flatten)]
+    tags: TagsFlag,
     #[command(flatten)]
     check: HealthCheckFlags,
 }
@@ -195,9 +207,9 @@ impl CreateTargetGroupFlags {
             protocol: self.protocol,
             port: self.port,
             target_type: self.target_type,
-            ip_address_type: None,
-            vpc_id: None,
-            tags: Vec::new(),
+            ip_address_type: self.ip_address_type,
+            vpc_id: self.vpc_id,
+            tags: self.tags.all(),
             health_check_protocol: check.health_check_protocol,
             health_check_port: check.health_check_port,
             health_check_enabled,

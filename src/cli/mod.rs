@@ -16,6 +16,7 @@ mod lifecycle;
 mod manual;
 mod objects;
 mod output;
+mod paging;
 mod progress;
 mod rpc;
 mod set;
@@ -28,7 +29,8 @@ mod workers;
 
 pub use manual::command;
 
-use arguments::{Arguments, ChangeFlags, Verb};
+use crate::control::socket::methods::limits::DescribeAccountLimits;
+use arguments::{Arguments, ChangeFlags, Listing, Paging, Verb};
 use clap::Parser;
 use client::{CliError, Client};
 use output::{Format, Output};
@@ -81,6 +83,27 @@ impl Session {
         self.output.emit(result, render)
     }
 
+    /// The same for a method whose result has a list under `list`: all its pages, or the part that was asked
+    /// for.
+    fn list<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        list: &str,
+        part: &Paging,
+        render: impl FnOnce(&R, &Look) -> String,
+    ) -> Result<(), CliError> {
+        let result = paging::call(&mut self.client, method, params, list, part)?;
+        let next = result["NextToken"].as_str().map(str::to_owned);
+        self.output.emit(result, |result, look| {
+            let shown = render(result, look);
+            match next {
+                Some(token) => format!("{shown}\nThere are more: --starting-token {token}\n"),
+                None => shown,
+            }
+        })
+    }
+
     /// The same for a method that changes something, which is made as `how` says.
     fn change<R: DeserializeOwned>(
         &mut self,
@@ -101,15 +124,23 @@ impl Session {
 
 fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
     match verb {
-        Verb::DescribeLoadBalancers(flags) => {
-            session.show("describe-load-balancers", &flags.params(), objects::load_balancers)
+        Verb::DescribeLoadBalancers(Listing { what, part }) => session.list(
+            "describe-load-balancers",
+            &what.params(),
+            "LoadBalancers",
+            &part,
+            objects::load_balancers,
+        ),
+        Verb::DescribeListeners(Listing { what, part }) => {
+            session.list("describe-listeners", &what.params(), "Listeners", &part, objects::listeners)
         }
-        Verb::DescribeListeners(flags) => {
-            session.show("describe-listeners", &flags.params(), objects::listeners)
-        }
-        Verb::DescribeTargetGroups(flags) => {
-            session.show("describe-target-groups", &flags.params(), objects::target_groups)
-        }
+        Verb::DescribeTargetGroups(Listing { what, part }) => session.list(
+            "describe-target-groups",
+            &what.params(),
+            "TargetGroups",
+            &part,
+            objects::target_groups,
+        ),
         Verb::CreateLoadBalancer(flags) => session.change(
             "create-load-balancer",
             &flags.what.params(),
@@ -175,6 +206,24 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::Rpc(flags) => rpc::call(session, flags),
         // Done without a daemon.
         Verb::Completions(_) | Verb::Man(_) => Ok(()),
+        Verb::SetSubnets(flags) => {
+            session.change("set-subnets", &flags.what.params(), &flags.how, objects::subnets)
+        }
+        Verb::SetIpAddressType(flags) => {
+            session.change("set-ip-address-type", &flags.what.params(), &flags.how, objects::ip_address_type)
+        }
+        Verb::DescribeRules(Listing { what, part }) => {
+            session.list("describe-rules", &what.params(), "Rules", &part, objects::rules)
+        }
+        Verb::AddTags(flags) => session.change("add-tags", &flags.what.params(), &flags.how, lifecycle::done),
+        Verb::RemoveTags(flags) => {
+            session.change("remove-tags", &flags.what.params(), &flags.how, lifecycle::done)
+        }
+        Verb::DescribeTags(flags) => session.show("describe-tags", &flags.params(), objects::tags),
+        Verb::DescribeAccountLimits(Listing { part, .. }) => {
+            let params = DescribeAccountLimits::default();
+            session.list("describe-account-limits", &params, "Limits", &part, objects::limits)
+        }
         Verb::Targets(flags) => targets::glance(session, flags.target_group),
         Verb::DescribeFlows(flags) => session.show("describe-flows", &flags.params(), traffic::flows),
         Verb::GetCounters(flags) => {

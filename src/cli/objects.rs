@@ -1,26 +1,93 @@
-//! Tables of load balancers, listeners, target groups and attributes. Objects go by their names; the ARNs are in
+//! Tables of load balancers, listeners, target groups, attributes and tags. Objects go by their names; the ARNs are in
 //! the JSON.
 
 #![forbid(unsafe_code)]
 
 use super::table::{Look, name_of, number, setting, text};
+use crate::control::model::IpAddressType;
 use crate::control::socket::methods::attributes::Attributes;
-use crate::control::socket::methods::balancers::{Listeners, LoadBalancers};
+use crate::control::socket::methods::balancers::{AvailabilityZone, Listeners, LoadBalancers};
 use crate::control::socket::methods::groups::TargetGroups;
+use crate::control::socket::methods::limits::AccountLimits;
+use crate::control::socket::methods::rules::Rules;
+use crate::control::socket::methods::subnets::{IpAddressTypeSet, Subnets};
+use crate::control::socket::methods::tags::TagDescriptions;
 
 pub(super) fn load_balancers(result: &LoadBalancers, look: &Look) -> String {
     let rows = result.load_balancers.iter().map(|balancer| {
-        let zones: Vec<&str> =
-            balancer.availability_zones.iter().map(|zone| zone.zone_name.as_str()).collect();
-        let ip = serde_json::to_value(balancer.ip_address_type).unwrap_or_default();
+        let zones: Vec<String> = balancer.availability_zones.iter().map(place).collect();
         [
             text(&balancer.load_balancer_name),
             text(&balancer.state.code),
-            text(ip.as_str().unwrap_or("-")),
+            text(inside(balancer.ip_address_type)),
             text(if zones.is_empty() { "all".to_owned() } else { zones.join(" ") }),
         ]
     });
     look.table(["LOAD BALANCER", "STATE", "IP", "ZONES"], rows.collect())
+}
+
+/// A zone, with the subnet that stands for it.
+fn place(zone: &AvailabilityZone) -> String {
+    match &zone.subnet_id {
+        Some(subnet) => format!("{} ({subnet})", zone.zone_name),
+        None => zone.zone_name.clone(),
+    }
+}
+
+/// What may travel inside GENEVE.
+fn inside(kind: IpAddressType) -> &'static str {
+    match kind {
+        IpAddressType::Ipv4 => "ipv4",
+        IpAddressType::Dualstack => "dualstack",
+    }
+}
+
+pub(super) fn subnets(result: &Subnets, _: &Look) -> String {
+    let places: Vec<String> = result.availability_zones.iter().map(place).collect();
+    let places = if places.is_empty() { "every zone".to_owned() } else { places.join(", ") };
+    format!(
+        "It serves {places} and lets {} through.\n\nThe configuration's generation is {}.\n",
+        inside(result.ip_address_type),
+        result.generation
+    )
+}
+
+pub(super) fn ip_address_type(result: &IpAddressTypeSet, _: &Look) -> String {
+    let (kind, generation) = (inside(result.ip_address_type), result.generation);
+    format!("It lets {kind} through.\n\nThe configuration's generation is {generation}.\n")
+}
+
+pub(super) fn rules(result: &Rules, look: &Look) -> String {
+    let rows = result.rules.iter().flat_map(|rule| {
+        rule.actions.iter().map(move |action| {
+            let group = name_of(action.target_group().unwrap_or("-"));
+            [text(name_of(&rule.rule_arn)), text(&rule.priority), text(&action.kind), text(group)]
+        })
+    });
+    look.table(["LISTENER OF", "PRIORITY", "ACTION", "TARGET GROUP"], rows.collect())
+}
+
+pub(super) fn tags(result: &TagDescriptions, look: &Look) -> String {
+    let rows = result.tag_descriptions.iter().flat_map(|described| {
+        let (kind, name) = (kind_of(&described.resource_arn), name_of(&described.resource_arn));
+        described.tags.iter().map(move |tag| [text(kind), text(name), text(&tag.key), text(&tag.value)])
+    });
+    look.table(["OF", "NAME", "KEY", "VALUE"], rows.collect())
+}
+
+/// What an ARN is of.
+fn kind_of(arn: &str) -> &str {
+    match arn.rsplit(':').next().and_then(|path| path.split('/').next()) {
+        Some("loadbalancer") => "load balancer",
+        Some("targetgroup") => "target group",
+        Some(other) => other,
+        None => arn,
+    }
+}
+
+pub(super) fn limits(result: &AccountLimits, look: &Look) -> String {
+    let rows = result.limits.iter().map(|limit| [text(&limit.name), number(&limit.max)]);
+    look.table(["LIMIT", "MAX"], rows.collect())
 }
 
 pub(super) fn listeners(result: &Listeners, look: &Look) -> String {

@@ -49,6 +49,11 @@ pub(super) fn matcher<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T,
     }
 }
 
+/// Reads one word of a type that is a word in JSON.
+pub(super) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
 /// Reads `text`. One without `=` is the value of the member `alone`, if there is such a one.
 fn read<T: DeserializeOwned + JsonSchema>(
     text: &str,

@@ -150,7 +150,7 @@ pub(super) fn name_of(arn: &str) -> &str {
     let path = arn.rsplit(':').next().unwrap_or(arn);
     let mut parts = path.split('/');
     match parts.next() {
-        Some("loadbalancer" | "listener") => parts.nth(1).unwrap_or(arn),
+        Some("loadbalancer" | "listener" | "listener-rule") => parts.nth(1).unwrap_or(arn),
         Some("targetgroup") => parts.next().unwrap_or(arn),
         _ => arn,
     }

@@ -5,15 +5,21 @@
 mod change;
 mod local;
 mod objects;
+mod paging;
+mod placement;
 mod running;
 mod short;
+mod tags;
 mod targets;
 mod wait;
 
 pub(super) use change::{ChangeFlags, Changing, Patience};
 pub(super) use local::{CompletionsFlags, ManFlags};
 pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
+pub(super) use paging::{Listing, NoFlags, Paging};
+pub(super) use placement::SubnetsFlags;
 pub(super) use short::{DrainFlags, RpcFlags, SetFlags};
+pub(super) use tags::TagsFlag;
 pub(super) use wait::WaitFor;
 
 use super::lifecycle::{
@@ -27,8 +33,10 @@ use objects::{
     ListenersFlags, LoadBalancersFlags, ModifyListenerFlags, ModifyLoadBalancerFlags, ModifyTargetGroupFlags,
     TargetGroupsFlags,
 };
+use placement::{RulesFlags, SetIpAddressTypeFlags, SetSubnetsFlags};
 use running::{AdvanceFlags, CountersFlags, FlowsFlags, GlanceFlags, SubscribeFlags, WorkersFlags};
 use std::path::PathBuf;
+use tags::{AddTagsFlags, DescribeTagsFlags, RemoveTagsFlags};
 use targets::{DeregisterFlags, RegisterFlags, TargetHealthFlags, TargetsFlags};
 
 /// Below the verbs of `--help`, and in the man page.
@@ -43,6 +51,9 @@ Exit codes:
 Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
 A name serves wherever an ARN does. Colour is for terminals, and not with NO_COLOR in the environment.";
 
+/// What the options that every verb has are listed under.
+const EVERY_VERB: &str = "Options of every verb";
+
 /// Looks at and changes a running Flowgate gateway.
 ///
 /// Verbs and flags are those of `aws elbv2`; a name serves wherever an ARN does.
@@ -50,16 +61,16 @@ A name serves wherever an ARN does. Colour is for terminals, and not with NO_COL
 #[command(name = "flowgate", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(super) struct Arguments {
     /// The daemon's control socket.
-    #[arg(long, global = true, env = "FLOWGATE_SOCKET", value_name = "PATH", default_value = DEFAULT_PATH)]
+    #[arg(long, global = true, help_heading = EVERY_VERB, env = "FLOWGATE_SOCKET", value_name = "PATH", default_value = DEFAULT_PATH)]
     pub(super) socket: PathBuf,
     /// The form of the result; a table, if nothing else is said.
-    #[arg(long, global = true, value_enum, env = "FLOWGATE_OUTPUT", value_name = "FORMAT")]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_enum, env = "FLOWGATE_OUTPUT", value_name = "FORMAT")]
     pub(super) output: Option<Format>,
     /// Short for --output json.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY_VERB)]
     pub(super) json: bool,
     /// What to print of the result: a JMESPath expression over its JSON.
-    #[arg(long, global = true, value_parser = Query::read, value_name = "JMESPATH")]
+    #[arg(long, global = true, help_heading = EVERY_VERB, value_parser = Query::read, value_name = "JMESPATH")]
     pub(super) query: Option<Query>,
     /// What to do.
     #[command(subcommand)]
@@ -78,11 +89,11 @@ pub(super) enum Verb {
     /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
     Workers(GlanceFlags),
     /// List load balancers.
-    DescribeLoadBalancers(LoadBalancersFlags),
+    DescribeLoadBalancers(Listing<LoadBalancersFlags>),
     /// List listeners and where they forward to.
-    DescribeListeners(ListenersFlags),
+    DescribeListeners(Listing<ListenersFlags>),
     /// List target groups with their health checks and detection times.
-    DescribeTargetGroups(TargetGroupsFlags),
+    DescribeTargetGroups(Listing<TargetGroupsFlags>),
     /// Tell how the targets of a group stand, and how many flows the death of each would end.
     DescribeTargetHealth(TargetHealthFlags),
     /// Create a load balancer; it drops what comes until it has a listener.
@@ -117,6 +128,20 @@ pub(super) enum Verb {
     RegisterTargets(Changing<RegisterFlags>),
     /// Deregister targets: their flows have the deregistration delay to end.
     DeregisterTargets(Changing<DeregisterFlags>),
+    /// Have a load balancer serve other zones or subnets.
+    SetSubnets(Changing<SetSubnetsFlags>),
+    /// Let IPv6 travel through a load balancer, or no longer.
+    SetIpAddressType(Changing<SetIpAddressTypeFlags>),
+    /// List the rules of listeners, which have one each.
+    DescribeRules(Listing<RulesFlags>),
+    /// Tag load balancers, listeners and target groups.
+    AddTags(Changing<AddTagsFlags>),
+    /// Take tags away.
+    RemoveTags(Changing<RemoveTagsFlags>),
+    /// List tags.
+    DescribeTags(DescribeTagsFlags),
+    /// Tell how much of each kind this node can hold.
+    DescribeAccountLimits(Listing<NoFlags>),
     /// Wait until something is so, as the waiters of aws do.
     #[command(subcommand)]
     Wait(WaitFor),
