@@ -173,7 +173,7 @@ impl Queue {
     #[inline]
     fn gap(&self, place: u32) -> u32 {
         let value = *self.places.at(place);
-        if value < GAP { 0 } else { value - GAP }
+        value.saturating_sub(GAP)
     }
 
     /// `by` is at most the ring's size, which is below 2^28.
@@ -292,7 +292,7 @@ mod tests {
                 let number = number % capacity;
                 if tested.model.contains(&number) {
                     tested.remove(number);
-                } else if pop && tested.model.len() as u32 * 2 > capacity {
+                } else if pop && tested.model.len() * 2 > capacity as usize {
                     tested.pop();
                 } else {
                     tested.push(number);

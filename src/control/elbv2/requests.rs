@@ -1,8 +1,9 @@
 //! From a request to its answer: taken in, known by its signature, done, written.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -15,7 +16,10 @@ use super::fault::Fault;
 use super::http::{self, Asked, Strangers};
 use super::reloaded::Reloaded;
 use super::{actions, query, signature, xml};
-use crate::control::socket::{Call, Dispatcher, Role, Service, Session, Subscribers};
+use crate::control::socket::{Call, Dispatcher, Peer, Role, Service, Session, Subscribers};
+
+/// The user of a peer that comes by TCP: the number that no user can have.
+const NOBODY: u32 = u32::MAX;
 
 /// What all requests are answered with.
 pub struct Requests {
@@ -25,6 +29,9 @@ pub struct Requests {
     patience: Duration,
     subscribers: Rc<Subscribers>,
     random: SystemRandom,
+    /// When a request that was not allowed was logged last, and how many have come since.
+    told: Cell<Option<Instant>>,
+    untold: Cell<u64>,
 }
 
 /// An answer in the making: what is known of the request so far.
@@ -43,7 +50,8 @@ impl Requests {
         patience: Duration,
     ) -> Self {
         let (subscribers, random) = (Subscribers::new(0), SystemRandom::new());
-        Requests { service, methods, keys, patience, subscribers, random }
+        let (told, untold) = (Cell::new(None), Cell::new(0));
+        Requests { service, methods, keys, patience, subscribers, random, told, untold }
     }
 
     /// The answer to `request` of `peer`.
@@ -64,7 +72,7 @@ impl Requests {
                 http::respond(StatusCode::OK, xml::answer(action, &result, &id), &id, false)
             }
             Err(fault) => {
-                tracing::info!(action, who, %peer, request = id, %fault, "elbv2: refused");
+                self.note(&fault, action, who, peer, &id);
                 http::respond(fault.status, xml::refusal(&fault, &id), &id, fault.closes)
             }
         }
@@ -87,7 +95,7 @@ impl Requests {
         let prepared = actions::prepare(query::parse(&body)?)?;
         let action = prepared.action.name;
         known.action = Some(action);
-        let session = Session::new(role, Rc::clone(&self.subscribers));
+        let session = Session::new(Peer { uid: NOBODY, pid: None, role }, Rc::clone(&self.subscribers));
         let call = Call { service: &*self.service, session: &session };
         prepared.run(&call, &self.methods).await.map_err(|fault| match fault.status {
             StatusCode::FORBIDDEN => {
@@ -99,6 +107,22 @@ impl Requests {
             }
             _ => fault,
         })
+    }
+
+    /// Logs a refusal. Of those who may not, whoever they are and however often they ask, one a second.
+    fn note(&self, fault: &Fault, action: &str, who: &str, peer: SocketAddr, id: &str) {
+        tracing::debug!(action, who, %peer, request = id, %fault, "elbv2: refused");
+        if fault.status != StatusCode::FORBIDDEN {
+            return;
+        }
+        let untold = self.untold.get() + 1;
+        if self.told.get().is_some_and(|told| told.elapsed() < Duration::from_secs(1)) {
+            self.untold.set(untold);
+            return;
+        }
+        self.told.set(Some(Instant::now()));
+        self.untold.set(0);
+        tracing::warn!(action, who, %peer, request = id, %fault, count = untold, "elbv2: not allowed");
     }
 
     /// A random UUID (version 4), as AWS's request ids are.
