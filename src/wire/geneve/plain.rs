@@ -279,6 +279,8 @@ mod tests {
     #[test]
     fn an_answer_to_another_is_none() {
         assert!(plainly(&answer(40, 0, (0x0800, 1)), OURS).is_some());
-        assert!(plainly(&answer(40, 0, (0x0800, 1)), OURS + 1).is_none());
+        for bit in 0..32 {
+            assert!(plainly(&answer(40, 0, (0x0800, 1)), OURS ^ 1 << bit).is_none(), "bit {bit}");
+        }
     }
 }
