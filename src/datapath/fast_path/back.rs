@@ -36,7 +36,7 @@ impl AnswerLane {
         AnswerLane { cookie: Cookie(0), course: Course::Unread, leaves_by: PortId(0), fate: Fate::Piece };
 }
 
-/// First stage of answers: reads them plainly and asks for their flows' entries; returns whether there are any
+/// First stage of answers: asks for their flows' entries and reads them plainly; returns whether there are any
 /// that are not plain, which are [`Course::Unread`].
 pub fn read_answers<B: PacketBuf>(
     isa: Isa,
@@ -61,6 +61,8 @@ impl<B: PacketBuf> Stage for ReadAnswers<'_, B> {
     #[inline(always)]
     fn run(self) -> bool {
         let ReadAnswers { table, ours, burst, lanes } = self;
+        // Where the cookie stands in a plain answer is read of any frame: at worst a line is asked for in vain. In a loop
+        // of its own, so short that many lines are on their way at once.
         for packet in burst {
             packet.prefetch();
             if let Some(answer) = PlainAnswer::of(packet.bytes()) {
