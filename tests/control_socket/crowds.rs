@@ -4,7 +4,12 @@ use crate::client::Client;
 use crate::fake::Daemon;
 use flowgate::control::socket::Limits;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -129,4 +134,36 @@ fn the_socket_goes_with_the_server() {
     daemon.stop();
     assert!(client.ends());
     assert_eq!(std::fs::read_dir(daemon.folder()).unwrap().count(), 0);
+}
+
+#[test]
+fn whoever_has_just_connected_has_time_to_ask() {
+    let daemon = Daemon::start_with(Limits { connections: 16, subscribers: 1 });
+    let stop = Arc::new(AtomicBool::new(false));
+    let crowd: Vec<_> = (0..3)
+        .map(|_| {
+            let (path, stop) = (daemon.path(), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                // Each keeps a hundred, and is always about to connect once more.
+                let mut held = VecDeque::new();
+                while !stop.load(Ordering::Relaxed) {
+                    held.push_back(UnixStream::connect(&path));
+                    if held.len() > 100 {
+                        held.pop_front();
+                    }
+                }
+            })
+        })
+        .collect();
+    let outcomes: Vec<_> = (0..5)
+        .map(|_| {
+            let mut client = Client::connect(&daemon.path());
+            // As long as it may take until an operator's command has its turn on a busy machine.
+            std::thread::sleep(Duration::from_millis(30));
+            std::panic::catch_unwind(AssertUnwindSafe(|| client.call("describe-ports", json!({})).is_ok()))
+        })
+        .collect();
+    stop.store(true, Ordering::Relaxed);
+    crowd.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(true))), "{outcomes:?}");
 }

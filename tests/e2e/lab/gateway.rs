@@ -43,6 +43,18 @@ impl Gateway {
         let limit = limit.map_or_else(|| most.trim().to_owned(), |limit| limit.to_string());
         prlimit(&[&format!("--nofile={limit}:")]);
     }
+
+    /// The daemon's resident memory, in bytes.
+    pub fn resident(&self) -> usize {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id())).expect("it runs");
+        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        pages.expect("a number of pages") * 4096
+    }
+
+    /// How many descriptors the daemon has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs").count()
+    }
 }
 
 /// What a test's gateway has besides the defaults.
