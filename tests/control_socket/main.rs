@@ -9,6 +9,7 @@ mod command_line;
 mod command_output;
 mod command_short;
 mod command_terminal;
+mod command_tools;
 mod crowds;
 mod discover;
 mod documentation;
