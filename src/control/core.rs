@@ -396,10 +396,9 @@ impl Inner {
         let generation = self.state.generation();
         let mut told = vec![What::ConfigChanged { generation }];
         for outcome in outcomes {
-            let Outcome::Targets { target_group, changed } = outcome else { continue };
-            for (address, change) in changed {
-                let key = TargetKey::new(target_group.as_str(), *address);
-                let (target_group, target, flows) = (target_group.to_string(), *address, self.flows_of(&key));
+            for (group, address, change) in outcome.targets() {
+                let key = TargetKey::new(group.as_str(), address);
+                let (target_group, target, flows) = (group.to_string(), address, self.flows_of(&key));
                 match change {
                     TargetChange::Draining => {
                         let ends = self.drains.deadline(&key).and_then(|ms| i64::try_from(ms).ok());

@@ -49,6 +49,24 @@ impl AttributeSet {
         Ok(after)
     }
 
+    /// That this set may take the place of `before`, as if it had been reached by one change that named
+    /// every key whose value is another. What was there before is not held against it.
+    pub(super) fn check_in_place_of(&self, before: &AttributeSet) -> Result<(), ModelError> {
+        let other = |attribute: &'static Attribute| self.get(attribute) != before.get(attribute);
+        let mut named: BTreeMap<_, _> = self
+            .describe()
+            .filter(|(attribute, _)| other(attribute))
+            .map(|(attribute, value)| (attribute.key, value))
+            .collect();
+        // A whole names both failover keys, be it by leaving one at its default.
+        let failover = [&registry::FAILOVER_ON_UNHEALTHY, &registry::FAILOVER_ON_DEREGISTRATION];
+        if failover.into_iter().any(other) {
+            named.extend(failover.map(|attribute| (attribute.key, self.get(attribute))));
+        }
+        self.check_failover(&named)?;
+        self.check_resets(&named)
+    }
+
     /// The set that a state file holds. What keys say of each other is not held against it: a
     /// contradiction is settled by the typed view, and never keeps the daemon from starting.
     pub(super) fn stored(kind: ObjectKind, entries: &[(String, String)]) -> Result<AttributeSet, ModelError> {

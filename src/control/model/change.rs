@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use super::attributes::AttributeSet;
+use super::difference::{Difference, Differs, target_change};
 use super::error::ModelError;
 use super::health_check::HealthCheckChange;
 use super::name::{ForeignId, Name, Zone};
@@ -159,6 +160,22 @@ pub enum Change {
         /// When its drain started, in milliseconds since 1970.
         since_unix_ms: u64,
     },
+    /// Makes the objects those of an objects document, whatever they are now. Targets that it does not
+    /// register are drained.
+    ApplyDocument {
+        /// The document, as JSON.
+        document: serde_json::Value,
+        /// The present, in milliseconds since 1970: when drains start.
+        now_unix_ms: u64,
+    },
+    /// Makes the objects those of a state that they were in before, whatever they are now. Targets that
+    /// were not registered then are drained.
+    Restore {
+        /// The state.
+        state: Box<State>,
+        /// The present, in milliseconds since 1970: when drains start.
+        now_unix_ms: u64,
+    },
 }
 
 /// A target to be registered. What is not given keeps its value if the target is there already,
@@ -206,6 +223,11 @@ pub enum Outcome {
         /// What became of whom; a target that is as it was is not listed.
         changed: Vec<(Ipv4Addr, TargetChange)>,
     },
+    /// Everything is as a document, or an earlier state, has it.
+    Whole {
+        /// What is other than it was.
+        differences: Vec<Difference>,
+    },
 }
 
 /// What became of an object.
@@ -245,7 +267,27 @@ impl Outcome {
             Outcome::Attributes { changed, .. } => !changed.is_empty(),
             Outcome::Tags { changed } => !changed.is_empty(),
             Outcome::Targets { changed, .. } => !changed.is_empty(),
+            Outcome::Whole { differences } => !differences.is_empty(),
         }
+    }
+
+    /// What became of targets: the group's name, the address and the change.
+    pub fn targets(&self) -> impl Iterator<Item = (&Name, Ipv4Addr, TargetChange)> {
+        let (of_group, of_all) = match self {
+            Outcome::Targets { target_group, changed } => (Some((target_group, changed)), None),
+            Outcome::Whole { differences } => (None, Some(differences)),
+            Outcome::Object { .. } | Outcome::Attributes { .. } | Outcome::Tags { .. } => (None, None),
+        };
+        let of_group = of_group.into_iter().flat_map(|(group, changed)| {
+            changed.iter().map(move |(address, change)| (group, *address, *change))
+        });
+        let of_all = of_all.into_iter().flatten().filter_map(|difference| match &difference.what {
+            Differs::Target { address, was, is } => {
+                Some((&difference.name, *address, target_change(was.as_ref(), is.as_ref())?))
+            }
+            _ => None,
+        });
+        of_group.chain(of_all)
     }
 }
 
@@ -300,6 +342,8 @@ impl State {
             Change::FinishDraining { target_group, address, since_unix_ms } => {
                 next.finish_draining(target_group, *address, *since_unix_ms)?
             }
+            Change::ApplyDocument { document, now_unix_ms } => next.apply_document(document, *now_unix_ms)?,
+            Change::Restore { state, now_unix_ms } => next.become_as(state, *now_unix_ms)?,
         };
         if outcome.is_change() {
             next.generation += 1;

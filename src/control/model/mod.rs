@@ -10,6 +10,8 @@
 
 mod attributes;
 mod change;
+mod declare;
+mod difference;
 mod document;
 mod error;
 #[cfg(test)]
@@ -30,7 +32,8 @@ mod targets;
 
 pub use attributes::AttributeSet;
 pub use change::{Change, ObjectChange, Outcome, TargetChange, TargetDescription};
-pub use document::objects_schema;
+pub use difference::{Difference, Differs, difference};
+pub use document::{ObjectsDocument, objects_schema};
 pub use error::{ErrorCode, ModelError};
 pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckSettings, Probe};
 pub use lifecycle::{MAX_LOAD_BALANCERS, MAX_TARGET_GROUPS};

@@ -203,6 +203,28 @@ fn assert_valid(state: &State) {
     }
 }
 
+/// An export without the attributes that it gives their default.
+fn meaning(state: &State) -> serde_json::Value {
+    fn without_defaults(value: &mut serde_json::Value) {
+        if let Some(attributes) = value.get_mut("attributes").and_then(|value| value.as_object_mut()) {
+            attributes.retain(|key, value| {
+                ATTRIBUTES.iter().any(|known| known.key == key && known.default.to_string() != *value)
+            });
+            if attributes.is_empty() {
+                value.as_object_mut().expect("it has attributes").remove("attributes");
+            }
+        }
+        match value {
+            serde_json::Value::Object(members) => members.values_mut().for_each(without_defaults),
+            serde_json::Value::Array(members) => members.iter_mut().for_each(without_defaults),
+            _ => {}
+        }
+    }
+    let mut export = serde_json::to_value(state.export()).expect("JSON");
+    without_defaults(&mut export);
+    export
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -238,5 +260,42 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn any_whole_can_take_the_place_of_any_other_and_then_there_is_no_difference(
+        here in vec(change(), 0..20), there in vec(change(), 0..20), now in 0..9_u64
+    ) {
+        let reached = |changes: &[Change]| changes.iter().fold(fixture::state(), |state, change| {
+            state.apply(change).map_or(state, |(next, _)| next)
+        });
+        let (here, there) = (reached(&here), reached(&there));
+        let document = serde_json::to_value(there.export()).expect("JSON");
+        let change = Change::ApplyDocument { document, now_unix_ms: now };
+        let Ok((next, outcome)) = here.apply(&change) else {
+            // what even a whole must not do.
+            let protected = here.load_balancers().any(|balancer| balancer.settings().deletion_protection);
+            let idle = there.load_balancers().any(|balancer| {
+                let listener = balancer.listener.as_ref();
+                listener.is_some_and(|listener| {
+                    let idle = listener.attributes.get(&registry::TCP_IDLE_TIMEOUT);
+                    idle != registry::TCP_IDLE_TIMEOUT.default
+                })
+            });
+            prop_assert!(protected || idle);
+            return Ok(());
+        };
+        assert_valid(&next);
+        // What a document says is what there is: an export of it is the same.
+        prop_assert_eq!(meaning(&next), meaning(&there));
+        // Nobody but those that a document registers comes, and nobody is dropped from a group that stays.
+        for group in here.target_groups() {
+            let Ok(after) = next.target_group(group.name.as_str()) else { continue };
+            prop_assert!(group.targets.keys().all(|address| after.targets.contains_key(address)), "T-3");
+        }
+        prop_assert_eq!(outcome.is_change(), next != here);
+        let (again, outcome) = next.apply(&change).expect("it is there already");
+        prop_assert!(!outcome.is_change());
+        prop_assert_eq!(again, next);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use super::change::{Outcome, TargetChange, TargetDescription, entry};
+use super::change::{Outcome, TargetDescription, entry};
+use super::difference::target_change;
 use super::error::{ErrorCode, ModelError};
 use super::name::Name;
 use super::objects::{Registration, State, Target, TargetGroup};
@@ -113,16 +114,7 @@ fn target_outcome(
     named: impl IntoIterator<Item = Ipv4Addr>,
 ) -> Outcome {
     let named: BTreeSet<Ipv4Addr> = named.into_iter().collect();
-    let change = |address: &Ipv4Addr| match (before.targets.get(address), after.targets.get(address)) {
-        (None, None) => None,
-        (None, Some(_)) => Some(TargetChange::Registered),
-        (Some(_), None) => Some(TargetChange::Removed),
-        (Some(was), Some(is)) => match (was.is_registered(), is.is_registered()) {
-            (true, false) => Some(TargetChange::Draining),
-            (false, true) => Some(TargetChange::Reregistered),
-            _ => (was != is).then_some(TargetChange::Updated),
-        },
-    };
+    let change = |address: &Ipv4Addr| target_change(before.targets.get(address), after.targets.get(address));
     let changed =
         named.into_iter().filter_map(|address| change(&address).map(|change| (address, change))).collect();
     Outcome::Targets { target_group: after.name.clone(), changed }

@@ -24,6 +24,7 @@ use self::tags::TagEntries;
 use super::error::{ErrorCode, ModelError};
 use super::name::{ForeignId, Name, ObjectId, Zone};
 use super::objects::{IpAddressType, State, Weight};
+use super::registry::ObjectKind;
 use crate::control::fault_path;
 
 /// The version of the document that this program reads and writes.
@@ -33,7 +34,7 @@ const VERSION: u64 = 1;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schemars(title = "Flowgate objects")]
-pub(super) struct ObjectsDocument {
+pub struct ObjectsDocument {
     /// The version of this format.
     #[schemars(extend("const" = VERSION))]
     version: u64,
@@ -219,6 +220,21 @@ impl State {
         document.read(Source::Stored)
     }
 
+    /// What the objects are meant to be, as a document for an operator to keep, change and apply: the
+    /// state without its generation, the times of creation and the targets that are draining.
+    #[must_use]
+    pub fn export(&self) -> ObjectsDocument {
+        let mut document = ObjectsDocument::write(self);
+        document.generation = None;
+        for balancer in &mut document.load_balancers {
+            balancer.created_unix_ms = None;
+        }
+        for group in &mut document.target_groups {
+            group.targets.retain(|target| target.draining_since_unix_ms.is_none());
+        }
+        document
+    }
+
     /// The state as JSON, objects in the order of their names and targets in that of their
     /// addresses: the same state is the same text.
     #[must_use]
@@ -231,6 +247,17 @@ impl State {
     }
 }
 
+/// Refuses a version that is given and not this program's.
+fn check_version(version: Option<u64>) -> Result<(), ModelError> {
+    match version {
+        None | Some(VERSION) => Ok(()),
+        Some(other) => {
+            let message = format!("version {other} of the format is not known here, only {VERSION}");
+            Err(ModelError::invalid(message).under("version"))
+        }
+    }
+}
+
 /// The JSON Schema of the objects document.
 #[must_use]
 pub fn objects_schema() -> Schema {
@@ -238,6 +265,55 @@ pub fn objects_schema() -> Schema {
 }
 
 impl ObjectsDocument {
+    /// The document that a request carries, told apart from one of another version.
+    pub(super) fn from_json(json: &serde_json::Value) -> Result<ObjectsDocument, ModelError> {
+        check_version(json.get("version").and_then(serde_json::Value::as_u64))?;
+        serde_path_to_error::deserialize(json).map_err(|error| ModelError {
+            code: ErrorCode::ValidationError,
+            path: fault_path::of(error.path()),
+            message: error.into_inner().to_string(),
+        })
+    }
+
+    /// The state that this document describes to a node that is in the state `known`: what is there
+    /// already keeps its id where none is given, and what is not gets one that nothing of its name had
+    /// before (O-5). What attributes say of each other is not looked at.
+    pub(super) fn read_beside(mut self, known: &State) -> Result<State, ModelError> {
+        let next = known.generation() + 1;
+        for document in &mut self.load_balancers {
+            let name = document.name.clone();
+            let balancer = known.load_balancers.get(&name);
+            let derived = || ObjectId::derive("loadbalancer", &name, next);
+            document.id.get_or_insert_with(|| balancer.map_or_else(derived, |known| known.id));
+            let listener = balancer.and_then(|balancer| balancer.listener.as_ref());
+            if let Some(document) = &mut document.listener {
+                let derived = || ObjectId::derive("listener", &name, next);
+                document.id.get_or_insert_with(|| listener.map_or_else(derived, |known| known.id));
+            }
+        }
+        for document in &mut self.target_groups {
+            let name = document.name.clone();
+            let group = known.target_groups.get(&name);
+            let derived = || ObjectId::derive("targetgroup", &name, next);
+            document.id.get_or_insert_with(|| group.map_or_else(derived, |known| known.id));
+        }
+        self.read(Source::Stored)
+    }
+
+    /// Where the object `name` is in this document.
+    pub(super) fn place_of(&self, kind: ObjectKind, name: &Name) -> String {
+        let (list, place, part) = match kind {
+            ObjectKind::TargetGroup => {
+                ("target_groups", self.target_groups.iter().position(|group| group.name == *name), "")
+            }
+            ObjectKind::LoadBalancer | ObjectKind::Listener => {
+                let part = if kind == ObjectKind::Listener { ".listener" } else { "" };
+                ("load_balancers", self.load_balancers.iter().position(|known| known.name == *name), part)
+            }
+        };
+        place.map_or_else(|| list.to_owned(), |place| format!("{list}[{place}]{part}"))
+    }
+
     fn parse(json: &str) -> Result<ObjectsDocument, ModelError> {
         // First of all the version: what a newer format has that this one does not is no typing
         // mistake.
@@ -245,11 +321,8 @@ impl ObjectsDocument {
         struct Versioned {
             version: u64,
         }
-        if let Ok(Versioned { version }) = serde_json::from_str(json)
-            && version != VERSION
-        {
-            let message = format!("version {version} of the format is not known here, only {VERSION}");
-            return Err(ModelError::invalid(message).under("version"));
+        if let Ok(Versioned { version }) = serde_json::from_str(json) {
+            check_version(Some(version))?;
         }
         let mut deserializer = serde_json::Deserializer::from_str(json);
         let document: ObjectsDocument =

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::fault;
-use crate::control::model::{Change, GENEVE_PORT, Outcome, TargetChange, TargetDescription, Weight, Zone};
+use crate::control::model::{Change, GENEVE_PORT, TargetChange, TargetDescription, Weight, Zone};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use crate::control::socket::service::Applied;
@@ -153,13 +153,9 @@ fn apply(call: &Call<'_>, change: &Change) -> Result<Registrations, RpcError> {
         .service
         .apply(change)
         .map_err(|error| fault::of_change(error, "TargetGroupArn", &call.service.state()))?;
-    let changed = match outcome {
-        Outcome::Targets { changed, .. } => changed,
-        Outcome::Attributes { .. } | Outcome::Object { .. } | Outcome::Tags { .. } => Vec::new(),
-    };
-    let changed = changed
-        .into_iter()
-        .map(|(id, change)| Registration { id, change: word(change).to_owned() })
+    let changed = outcome
+        .targets()
+        .map(|(_, id, change)| Registration { id, change: word(change).to_owned() })
         .collect();
     Ok(Registrations { changed, generation })
 }
