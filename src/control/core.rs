@@ -12,6 +12,7 @@ mod endpoints;
 mod inband;
 mod load;
 mod network;
+mod preview;
 mod resets;
 mod scan;
 mod service;

@@ -6,7 +6,7 @@ use flowgate::control::socket::methods;
 use serde_json::{Value, json};
 
 /// Proper parameters for each change, on the stand-in's objects.
-fn example(method: &str) -> Value {
+pub fn example(method: &str) -> Value {
     let gateway_to = |group: &str| json!([{"Type": "forward", "TargetGroupArn": group}]);
     match method {
         "create-load-balancer" => json!({"Name": "branch"}),
@@ -28,6 +28,7 @@ fn example(method: &str) -> Value {
         "set-subnets" => json!({"LoadBalancerArn": "gw", "AvailabilityZones": ["b"]}),
         "set-ip-address-type" => json!({"LoadBalancerArn": "gw", "IpAddressType": "dualstack"}),
         "add-tags" => json!({"ResourceArns": ["gw"], "Tags": [{"Key": "Owner", "Value": "net"}]}),
+        "apply" => json!({"Document": {"version": 1}}),
         // Whoever adds a change need not add it here, but may.
         _ => json!({}),
     }

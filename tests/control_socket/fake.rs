@@ -5,9 +5,9 @@ use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
-    BurstClass, CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
-    FlowStates, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps, NeighbourView,
-    NextHopView, PortView, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
+    BurstClass, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage, FlowQuery,
+    FlowRecord, FlowState, FlowStates, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps,
+    NeighbourView, NextHopView, PortView, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
@@ -100,7 +100,24 @@ impl Service for Fake {
         self.state.borrow().clone()
     }
 
-    fn apply(&self, change: &Change) -> Result<Applied, ChangeError> {
+    fn preview(&self, next: &State) -> Vec<FlowEffect> {
+        // 125 flows a target of the group that is used; those of targets which leave drain.
+        let state = self.state();
+        let Ok(group) = next.target_group("fw") else { return Vec::new() };
+        let leaves =
+            |address: &Ipv4Addr| !group.targets.get(address).is_some_and(|target| target.is_registered());
+        let registered = state.target_group("fw").unwrap().targets.iter().filter(|(_, t)| t.is_registered());
+        let effect = |target| FlowEffect {
+            target_group: "fw".to_owned(),
+            target,
+            flows: 125,
+            fate: Fate::Drained,
+            then: None,
+        };
+        registered.map(|(address, _)| *address).filter(leaves).map(effect).collect()
+    }
+
+    fn apply_by(&self, change: &Change, _by: Option<&str>) -> Result<Applied, ChangeError> {
         let (next, outcome) = self.state.borrow().apply(change)?;
         if self.disk_full.get() {
             return Err(ChangeError::NotStored("no space left on device".to_owned()));

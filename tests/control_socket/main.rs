@@ -19,3 +19,4 @@ mod objects;
 mod roles;
 mod schema;
 mod subscription;
+mod whole;

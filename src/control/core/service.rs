@@ -12,8 +12,8 @@ use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, 
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
-    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, PortView,
-    Protocol, WorkerView,
+    CounterScope, CounterSet, Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, FlowRecord, FlowState,
+    PortView, Protocol, WorkerView,
 };
 use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
 use crate::datapath::counters::{
@@ -36,12 +36,16 @@ impl Service for Core {
         self.inner.borrow().state.clone()
     }
 
-    fn apply(&self, change: &Change) -> Result<Applied, ChangeError> {
+    fn apply_by(&self, change: &Change, _by: Option<&str>) -> Result<Applied, ChangeError> {
         self.change(change)
     }
 
     fn subnets(&self) -> BTreeMap<ForeignId, Zone> {
         self.inner.borrow().compiler.node().subnets.clone()
+    }
+
+    fn preview(&self, next: &State) -> Vec<FlowEffect> {
+        self.inner.borrow().preview(next)
     }
 
     fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus> {

@@ -1,6 +1,7 @@
 //! The control core with a worker's ends of the rings in the test's hand.
 
 mod inband;
+mod preview;
 
 use std::net::Ipv4Addr;
 use std::rc::Rc;

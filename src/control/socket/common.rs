@@ -19,11 +19,15 @@ pub struct Common {
     /// `GenerationConflict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_generation: Option<u64>,
+    /// Make no change, but answer with what it would do: the differences in words, and what would become
+    /// of live flows. What would be refused is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 impl Common {
     /// Their names.
-    pub const NAMES: [&str; 1] = ["IfGeneration"];
+    pub const NAMES: [&str; 2] = ["DryRun", "IfGeneration"];
 
     /// Takes them out of `params`, which are a method's own thereafter.
     ///
@@ -70,9 +74,9 @@ mod tests {
 
     #[test]
     fn the_common_parameters_are_taken_and_the_methods_own_are_left() {
-        let params = json!({"IfGeneration": 7, "TargetGroupArn": "fw"});
+        let params = json!({"IfGeneration": 7, "DryRun": true, "TargetGroupArn": "fw"});
         let Value::Object(mut params) = params else { unreachable!() };
-        assert_eq!(Common::take(&mut params).unwrap(), Common { if_generation: Some(7) });
+        assert_eq!(Common::take(&mut params).unwrap(), Common { if_generation: Some(7), dry_run: true });
         assert_eq!(Value::Object(params), json!({"TargetGroupArn": "fw"}));
         assert_eq!(Common::take(&mut Map::new()).unwrap(), Common::default());
     }
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_change_for_another_generation_is_refused_with_the_present_one_in_the_hint() {
-        let common = Common { if_generation: Some(7) };
+        let common = Common { if_generation: Some(7), ..Common::default() };
         assert!(common.check(7).is_ok() && Common::default().check(7).is_ok());
         for present in [6, 8] {
             let error = common.check(present).unwrap_err();

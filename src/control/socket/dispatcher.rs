@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::acting::Acting;
 use super::common::{Common, read};
 use super::methods::node::Nothing;
 use super::openrpc;
@@ -15,6 +16,7 @@ use super::role::Role;
 use super::rpc::{self, Id, METHOD_NOT_FOUND, Request, RpcError};
 use super::service::Service;
 use super::session::Session;
+use super::views::Plan;
 use crate::control::nearest::nearest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -116,7 +118,11 @@ impl Dispatcher {
             let common = Common::take(&mut params)?;
             let params = read(params)?;
             common.check(call.service.state().generation())?;
-            write(&function(call, params)?)
+            if common.dry_run {
+                return write(&rehearse(call, |call| function(call, params))?);
+            }
+            let acting = Acting::for_real(call.service, None);
+            write(&function(&Call { service: &acting, session: call.session }, params)?)
         };
         let run: Run = Box::new(move |call, params| Box::pin(std::future::ready(change(call, params))));
         self.add::<P, R>(name, summary, Role::Admin, true, run);
@@ -218,6 +224,16 @@ impl Dispatcher {
             None => error,
         }
     }
+}
+
+/// What `change` would do, which is carried out on a copy of the objects.
+pub(super) fn rehearse<R>(
+    call: &Call<'_>,
+    change: impl FnOnce(&Call<'_>) -> Result<R, RpcError>,
+) -> Result<Plan, RpcError> {
+    let acting = Acting::rehearsing(call.service);
+    change(&Call { service: &acting, session: call.session })?;
+    Ok(acting.plan())
 }
 
 fn at_once<P, R>(function: fn(&Call<'_>, P) -> Result<R, RpcError>) -> Run

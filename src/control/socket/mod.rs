@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acting;
 mod batch;
 mod common;
 mod connection;
@@ -26,6 +27,7 @@ pub mod views;
 pub use batch::MAX_BATCH;
 pub use common::Common;
 pub use connection::{CloseReason, Closing, Hello, Lost, ProtocolVersion};
+use dispatcher::rehearse;
 pub use dispatcher::{Call, Dispatcher, Method};
 pub use framing::MAX_LINE;
 pub use listener::{BindError, ControlListener};

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::views::{
-    Counters, EndpointView, FlowPage, FlowQuery, InBandView, NextHopView, PortView, WorkerView,
+    Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, InBandView, NextHopView, PortView, WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
@@ -31,7 +31,19 @@ pub trait Service {
     ///
     /// # Errors
     /// [`ChangeError`]; nothing has changed then.
-    fn apply(&self, change: &Change) -> Result<Applied, ChangeError>;
+    fn apply(&self, change: &Change) -> Result<Applied, ChangeError> {
+        self.apply_by(change, None)
+    }
+
+    /// Makes `change` on behalf of `by`, who is told in the history.
+    ///
+    /// # Errors
+    /// As [`Service::apply`].
+    fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError>;
+
+    /// What would become of live flows if `next` were the objects, where it is other than what becomes of
+    /// them as things are.
+    fn preview(&self, next: &State) -> Vec<FlowEffect>;
 
     /// The zones that subnets stand for, by the node's configuration.
     fn subnets(&self) -> BTreeMap<ForeignId, Zone>;

@@ -7,9 +7,11 @@
 
 mod load;
 mod network;
+mod plan;
 
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};
+pub use plan::{Fate, FlowEffect, Plan};
 
 use crate::control::events::Timestamp;
 use schemars::JsonSchema;

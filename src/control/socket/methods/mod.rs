@@ -20,6 +20,7 @@ pub mod rules;
 pub mod subnets;
 pub mod subscribe;
 pub mod tags;
+pub mod whole;
 
 use super::dispatcher::Dispatcher;
 
@@ -44,6 +45,7 @@ fn in_service() -> Dispatcher {
     limits::register(&mut table);
     node::register(&mut table);
     subscribe::register(&mut table);
+    whole::register(&mut table);
     table
 }
 
