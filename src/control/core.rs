@@ -32,7 +32,7 @@ use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
-use super::model::{Change, Outcome, Registration, State, TargetChange};
+use super::model::{Change, ChangeRecord, Outcome, Registration, State, TargetChange};
 use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
@@ -161,17 +161,18 @@ impl Core {
         }
     }
 
-    /// Makes a change: it is stored, and on its way to the workers, when this returns.
+    /// Makes a change on behalf of `by`, if that is known: it is stored, and on its way to the workers, when this returns.
     ///
     /// # Errors
     /// If it breaks a rule or cannot be stored; nothing has changed then.
-    pub fn change(&self, change: &Change) -> Result<Applied, ChangeError> {
+    pub fn change(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {
         let mut inner = self.inner.borrow_mut();
         let (next, outcome) = inner.state.apply(change)?;
         if outcome.is_change() {
             let outcomes = std::slice::from_ref(&outcome);
+            let record = ChangeRecord::new(&inner.state, &next, inner.unix_ms(), by);
             inner
-                .accept(next, outcomes, &self.events)
+                .accept(next, Some(record), outcomes, &self.events)
                 .map_err(|error| ChangeError::NotStored(error.to_string()))?;
         }
         Ok(Applied { generation: inner.state.generation(), outcome })
@@ -259,7 +260,8 @@ impl Core {
         if !outcomes.iter().any(Outcome::is_change) {
             return;
         }
-        if let Err(error) = inner.accept(next, &outcomes, &self.events) {
+        // No change of an operator's, so none for the history.
+        if let Err(error) = inner.accept(next, None, &outcomes, &self.events) {
             tracing::error!(%error, "the end of drains could not be stored; it is tried again");
             due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
         }
@@ -295,10 +297,11 @@ impl Inner {
     fn accept(
         &mut self,
         next: State,
+        record: Option<ChangeRecord>,
         outcomes: &[Outcome],
         events: &broadcast::Sender<Event>,
     ) -> Result<(), StoreError> {
-        self.store.save(&next)?;
+        self.store.save(&next, record)?;
         self.state = next;
         self.take_over();
         self.announce(outcomes, events);

@@ -29,6 +29,8 @@ pub fn example(method: &str) -> Value {
         "set-ip-address-type" => json!({"LoadBalancerArn": "gw", "IpAddressType": "dualstack"}),
         "add-tags" => json!({"ResourceArns": ["gw"], "Tags": [{"Key": "Owner", "Value": "net"}]}),
         "apply" => json!({"Document": {"version": 1}}),
+        // To the seed, which the example's own change is one ahead of.
+        "rollback" => json!({"Generation": 0}),
         // Whoever adds a change need not add it here, but may.
         _ => json!({}),
     }

@@ -3,11 +3,12 @@
 
 use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
-use flowgate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
+use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
     BurstClass, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage, FlowQuery,
-    FlowRecord, FlowState, FlowStates, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps,
-    NeighbourView, NextHopView, PortView, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
+    FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
+    LongestBurst, LookUps, NeighbourView, NextHopView, PortView, Protocol, RouteView, WorkerLoad,
+    WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
@@ -50,6 +51,8 @@ const OBJECTS: &str = r#"{
 pub struct Fake {
     state: RefCell<State>,
     now: Cell<i64>,
+    /// Every state before, with what the change that ended it did, and by whom.
+    history: RefCell<Vec<(State, Vec<String>, Option<String>)>>,
     disk_full: Cell<bool>,
     readings: Cell<u64>,
     events: Sender<Event>,
@@ -60,6 +63,7 @@ impl Fake {
         Fake {
             state: RefCell::new(State::from_document(OBJECTS).unwrap()),
             now: Cell::new(NOW),
+            history: RefCell::default(),
             disk_full: Cell::new(false),
             readings: Cell::new(0),
             events: Sender::new(QUEUE),
@@ -100,6 +104,26 @@ impl Service for Fake {
         self.state.borrow().clone()
     }
 
+    fn history(&self) -> Vec<HistoryEntry> {
+        let past = self.history.borrow();
+        let seed = (vec!["Load balancer 'gw' is created".to_owned()], Some("the seed".to_owned()));
+        let changes =
+            std::iter::once(seed).chain(past.iter().map(|(_, what, by)| (what.clone(), by.clone())));
+        let entry = |(generation, (what, by)): (u64, (Vec<String>, Option<String>))| HistoryEntry {
+            generation,
+            current: generation == self.state().generation(),
+            at: Some(Timestamp::from_unix_ms(NOW)),
+            by,
+            what,
+        };
+        (0..).zip(changes).map(entry).collect::<Vec<_>>().into_iter().rev().collect()
+    }
+
+    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
+        let past = self.history.borrow();
+        Ok(past.iter().map(|(state, ..)| state).find(|state| state.generation() == generation).cloned())
+    }
+
     fn preview(&self, next: &State) -> Vec<FlowEffect> {
         // 125 flows a target of the group that is used; those of targets which leave drain.
         let state = self.state();
@@ -117,12 +141,17 @@ impl Service for Fake {
         registered.map(|(address, _)| *address).filter(leaves).map(effect).collect()
     }
 
-    fn apply_by(&self, change: &Change, _by: Option<&str>) -> Result<Applied, ChangeError> {
-        let (next, outcome) = self.state.borrow().apply(change)?;
+    fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {
+        let before = self.state();
+        let (next, outcome) = before.apply(change)?;
         if self.disk_full.get() {
             return Err(ChangeError::NotStored("no space left on device".to_owned()));
         }
         let generation = next.generation();
+        if outcome.is_change() {
+            let record = ChangeRecord::new(&before, &next, 0, by);
+            self.history.borrow_mut().push((before, record.what, record.by));
+        }
         self.state.replace(next);
         if outcome.is_change() {
             // Nobody need be listening.

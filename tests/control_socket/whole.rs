@@ -94,20 +94,65 @@ fn every_change_can_be_rehearsed_and_then_nothing_is_other_than_it_was() {
         }
         let daemon = Daemon::start();
         let mut client = connected(&daemon);
+        let weight = json!({ "TargetGroupArn": "fw", "Targets": [{ "Id": "10.0.0.2", "Weight": 9 }] });
+        assert_eq!(client.call("register-targets", weight).unwrap()["Generation"], 1);
         let before = client.call("export", json!({})).unwrap();
         let mut dry = params.clone();
         dry["DryRun"] = json!(true);
         let plan = client.call(change.name, dry).unwrap_or_else(|error| panic!("{}: {error}", change.name));
         assert!(!plan["Differences"].as_array().unwrap().is_empty(), "{}: {plan}", change.name);
-        assert_eq!(plan["Generation"], 0, "{}", change.name);
+        assert_eq!(plan["Generation"], 1, "{}", change.name);
         assert_eq!(client.call("export", json!({})).unwrap(), before, "{}", change.name);
         // Not said to be dry, it is made.
         let mut meant = params;
         meant["DryRun"] = json!(false);
-        assert_eq!(client.call(change.name, meant).unwrap()["Generation"], 1, "{}", change.name);
+        assert_eq!(client.call(change.name, meant).unwrap()["Generation"], 2, "{}", change.name);
         rehearsed += 1;
     }
     assert!(rehearsed >= 13, "{rehearsed} changes were rehearsed");
+}
+
+#[test]
+fn a_change_is_taken_back_and_that_can_be_taken_back_too() {
+    let daemon = Daemon::start();
+    let mut client = connected(&daemon);
+    let export = |client: &mut Client| client.call("export", json!({})).unwrap()["Document"].clone();
+    let seed = export(&mut client);
+    client
+        .call("deregister-targets", json!({ "TargetGroupArn": "fw", "Targets": [{ "Id": "10.0.0.1" }] }))
+        .unwrap();
+    client.call("delete-target-group", json!({ "TargetGroupArn": "spare" })).unwrap();
+    let history = client.call("history", json!({})).unwrap();
+    let told: Vec<_> = history["History"].as_array().unwrap().iter().collect();
+    assert_eq!(told.iter().map(|entry| entry["Generation"].clone()).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(told[0]["What"], json!(["Target group 'spare' is deleted"]));
+    assert_eq!((&told[0]["Current"], told[1].get("Current")), (&json!(true), None));
+    let changed = export(&mut client);
+    let back = client.call("rollback", json!({ "Generation": 0 })).unwrap();
+    let expected = json!([
+        "Target group 'fw': target 10.0.0.1 was draining and is registered again (zone 'a')",
+        "Target group 'spare' is created"
+    ]);
+    assert_eq!(back, json!({ "Differences": expected, "Generation": 3 }));
+    assert_eq!(export(&mut client), seed);
+    // With none named, to the one before.
+    client.call("rollback", json!({})).unwrap();
+    assert_eq!(export(&mut client), changed);
+    let nothing = client.call("rollback", json!({ "Generation": 4 })).unwrap();
+    assert_eq!(nothing, json!({ "Differences": [], "Generation": 4 }), "it is the present one");
+    let error = client.call("rollback", json!({ "Generation": 77 })).unwrap_err();
+    assert_eq!(
+        (&error["data"]["kind"], &error["data"]["path"]),
+        (&json!("GenerationNotFound"), &json!("Generation"))
+    );
+    assert_eq!(error["data"]["hint"], "the generations are 4, 3, 2, 1, 0");
+}
+
+#[test]
+fn without_an_earlier_state_there_is_nothing_to_go_back_to() {
+    let daemon = Daemon::start();
+    let error = connected(&daemon).call("rollback", json!({})).unwrap_err();
+    assert_eq!(error["data"]["kind"], "GenerationNotFound");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod crowd;
 mod failover;
 mod idle;
 mod inband;
+mod kills;
 mod lab;
 mod laboratory;
 mod objects;

@@ -12,9 +12,11 @@ use std::thread::JoinHandle;
 use flowgate::control::compile::Compiler;
 use flowgate::control::core::{Core, CoreParts, NetworkParts};
 use flowgate::control::elbv2;
+use flowgate::control::events::Timestamp;
 use flowgate::control::health::HealthEngine;
 use flowgate::control::health::check::SocketChecker;
 use flowgate::control::host::HostMover;
+use flowgate::control::model::{ChangeRecord, State};
 use flowgate::control::neighbours::Neighbours;
 use flowgate::control::netlink::watch;
 use flowgate::control::node::{HugePages, NodeConfig, Socket};
@@ -47,8 +49,8 @@ const QUESTIONS: usize = 4096;
 
 /// Runs the daemon until it is told to stop.
 pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
-    let store = Store::open(&config.state_directory)?;
-    let state = store.load(config.objects.as_deref())?;
+    let mut store = Store::open(&config.state_directory)?;
+    let (state, is_seed) = store.load(config.objects.as_deref())?;
     config.agrees_with(&state)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -73,7 +75,11 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
     let facts = node_facts(config, &devices, interfaces);
     let (links, workers) = build_workers(config, &devices, &seed, host_ports)?;
-    store.save(&state)?;
+    if is_seed {
+        // What is stored already need not be again: a full disk keeps nobody from a restart.
+        let now = u64::try_from(Timestamp::now().unix_ms()).unwrap_or(0);
+        store.save(&state, Some(ChangeRecord::new(&State::default(), &state, now, Some("the seed"))))?;
+    }
 
     let stop = Arc::new(AtomicBool::new(false));
     let mut threads = Threads::start(config, &devices, &clock, workers, &stop)?;

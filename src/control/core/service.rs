@@ -13,9 +13,10 @@ use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
     CounterScope, CounterSet, Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, FlowRecord, FlowState,
-    PortView, Protocol, WorkerView,
+    HistoryEntry, PortView, Protocol, WorkerView,
 };
 use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
+use crate::control::store::Version;
 use crate::datapath::counters::{
     Counter, DropReason, IcmpAnswer, Outcome, ResetTrigger, Suppressed, WorkerCounters,
 };
@@ -36,8 +37,28 @@ impl Service for Core {
         self.inner.borrow().state.clone()
     }
 
-    fn apply_by(&self, change: &Change, _by: Option<&str>) -> Result<Applied, ChangeError> {
-        self.change(change)
+    fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {
+        self.change(change, by)
+    }
+
+    fn history(&self) -> Vec<HistoryEntry> {
+        let entry = |version: Version| {
+            let Version { generation, change, is_current } = version;
+            let at = |unix_ms| Timestamp::from_unix_ms(i64::try_from(unix_ms).unwrap_or(i64::MAX));
+            HistoryEntry {
+                generation,
+                current: is_current,
+                at: change.as_ref().map(|change| at(change.unix_ms)),
+                by: change.as_ref().and_then(|change| change.by.clone()),
+                what: change.map(|change| change.what).unwrap_or_default(),
+            }
+        };
+        self.inner.borrow().store.history().into_iter().map(entry).collect()
+    }
+
+    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
+        let inner = self.inner.borrow();
+        inner.store.earlier(generation).map_err(|error| Unavailable(error.to_string()))
     }
 
     fn subnets(&self) -> BTreeMap<ForeignId, Zone> {

@@ -125,7 +125,7 @@ impl Bench {
             targets: vec![address.into()],
             now_unix_ms: self.core.inner.borrow().unix_ms(),
         };
-        self.core.change(&change).unwrap();
+        self.core.change(&change, None).unwrap();
     }
 
     fn slot(&self, address: [u8; 4]) -> Option<TargetId> {
@@ -150,12 +150,12 @@ fn a_change_is_on_disk_and_on_its_way_to_the_workers_when_it_is_answered() {
     within_runtime(async || {
         let mut bench = Bench::start();
         bench.published().expect("the first forwarding state");
-        let generation = bench.core.change(&delay("7")).unwrap().generation;
+        let generation = bench.core.change(&delay("7"), None).unwrap().generation;
         let state = bench.folder.path().join("state");
         let stored = crate::control::store::read_state(&state, None).unwrap();
         assert_eq!(stored.generation(), generation);
         assert_eq!(bench.published().expect("the next").configuration, generation);
-        bench.core.change(&delay("7")).unwrap();
+        bench.core.change(&delay("7"), None).unwrap();
         assert!(bench.published().is_none(), "nothing has changed");
     });
 }
@@ -167,7 +167,7 @@ fn a_change_that_cannot_be_stored_changes_nothing() {
         bench.published().expect("the first forwarding state");
         std::fs::remove_dir_all(bench.folder.path().join("state")).unwrap();
         let before = bench.core.state();
-        let refused = bench.core.change(&delay("7")).unwrap_err();
+        let refused = bench.core.change(&delay("7"), None).unwrap_err();
         assert!(matches!(refused, ChangeError::NotStored(_)), "{refused}");
         assert_eq!(bench.core.state(), before);
         assert!(bench.published().is_none());
@@ -267,7 +267,7 @@ fn a_target_registered_again_while_it_drains_keeps_its_slot() {
                 weight: None,
             }],
         };
-        bench.core.change(&again).unwrap();
+        bench.core.change(&again, None).unwrap();
         let forwarding = bench.published().unwrap();
         assert_eq!(bench.slot([192, 0, 2, 2]), Some(target));
         assert_eq!(forwarding.conditions[target.index()], Condition::Initial);
@@ -415,7 +415,7 @@ fn a_load_balancer_without_a_listener_or_gone_has_no_forwarding_state_and_its_ta
         bench.counters.target(target).active_flows.add(1);
         assert!(bench.published().unwrap().gateways[0].is_some());
         let mut change = |change| {
-            bench.core.change(&change).unwrap();
+            bench.core.change(&change, None).unwrap();
             let forwarding = bench.published().unwrap();
             let state = bench.core.state();
             let group = state.target_group("fw").ok().map(|group| bench.core.targets(group)[0].state);

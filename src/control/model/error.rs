@@ -96,11 +96,13 @@ pub struct ModelError {
     pub message: String,
     /// Where the fault is, such as `target_groups[1].attributes."tcp.idle_timeout.seconds"`.
     pub path: Option<String>,
+    /// Of a document whose format is none that this program knows: its version.
+    pub unknown_version: Option<u64>,
 }
 
 impl ModelError {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> ModelError {
-        ModelError { code, message: message.into(), path: None }
+        ModelError { code, message: message.into(), path: None, unknown_version: None }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> ModelError {

@@ -33,7 +33,7 @@ mod targets;
 pub use attributes::AttributeSet;
 pub use change::{Change, ObjectChange, Outcome, TargetChange, TargetDescription};
 pub use difference::{Difference, Differs, difference};
-pub use document::{ObjectsDocument, objects_schema};
+pub use document::{ChangeRecord, ObjectsDocument, objects_schema};
 pub use error::{ErrorCode, ModelError};
 pub use health_check::{HealthCheck, HealthCheckChange, HealthCheckPort, HealthCheckSettings, Probe};
 pub use lifecycle::{MAX_LOAD_BALANCERS, MAX_TARGET_GROUPS};

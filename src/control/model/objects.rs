@@ -142,6 +142,14 @@ impl State {
         self.generation
     }
 
+    /// The same objects as the next state after both this one and that of `generation`, if they are not
+    /// later already: a generation names one state.
+    #[must_use]
+    pub fn with_generation_above(mut self, generation: u64) -> State {
+        self.generation = self.generation.max(generation + 1);
+        self
+    }
+
     /// Every load balancer, by name.
     pub fn load_balancers(&self) -> impl Iterator<Item = &LoadBalancer> {
         self.load_balancers.values().map(AsRef::as_ref)

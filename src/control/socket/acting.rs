@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 use super::service::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
-use super::views::{Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, Plan, PortView, WorkerView};
+use super::views::{
+    Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, HistoryEntry, Plan, PortView, WorkerView,
+};
 use crate::control::events::{Event, Timestamp};
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
 use std::cell::RefCell;
@@ -62,6 +64,14 @@ impl Service for Acting<'_> {
 
     fn now(&self) -> Timestamp {
         self.service.now()
+    }
+
+    fn history(&self) -> Vec<HistoryEntry> {
+        self.service.history()
+    }
+
+    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
+        self.service.earlier(generation)
     }
 
     fn preview(&self, next: &State) -> Vec<FlowEffect> {

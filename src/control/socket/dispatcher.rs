@@ -274,8 +274,18 @@ mod tests {
 
     #[test]
     fn what_changes_anything_is_for_admins_and_the_rest_only_reads() {
-        let changes =
-            ["create-", "modify-", "delete-", "set-", "add-", "remove-", "register-", "deregister-"];
+        let changes = [
+            "create-",
+            "modify-",
+            "delete-",
+            "set-",
+            "add-",
+            "remove-",
+            "register-",
+            "deregister-",
+            "apply",
+            "rollback",
+        ];
         for method in methods::dispatcher().methods() {
             let is_change = changes.iter().any(|verb| method.name.starts_with(verb));
             let role = if is_change { Role::Admin } else { Role::ReadOnly };

@@ -7,7 +7,8 @@
 #![forbid(unsafe_code)]
 
 use super::views::{
-    Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, InBandView, NextHopView, PortView, WorkerView,
+    Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView, PortView,
+    WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
@@ -40,6 +41,15 @@ pub trait Service {
     /// # Errors
     /// As [`Service::apply`].
     fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError>;
+
+    /// The states that can be gone back to: the present one first, and then the later before the earlier.
+    fn history(&self) -> Vec<HistoryEntry>;
+
+    /// The state of the history that has this generation; none if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable>;
 
     /// What would become of live flows if `next` were the objects, where it is other than what becomes of
     /// them as things are.
@@ -98,7 +108,7 @@ pub enum ChangeError {
     NotStored(String),
 }
 
-/// The workers did not answer.
+/// The workers, or the disk, did not answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);

@@ -5,10 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+mod history;
 mod load;
 mod network;
 mod plan;
 
+pub use history::HistoryEntry;
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};
 pub use plan::{Fate, FlowEffect, Plan};

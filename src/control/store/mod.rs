@@ -1,26 +1,32 @@
 //! The state directory: what an operator made survives a restart, and a power cut.
 //!
-//! It holds the objects (`objects.json`), the hash seed where the configuration has none
-//! (`hash-seed`) and a lock, so that two daemons never write to it. The daemon opens it before EAL
-//! starts, and saves each accepted change before it answers. A file that cannot be read as a whole
-//! is refused in one sentence; the daemon never starts with half a state.
+//! It holds the objects (`objects.json`), the states before them (`history/`), the hash seed where the
+//! configuration has none (`hash-seed`) and a lock, so that two daemons never write to it. The daemon opens
+//! it before EAL starts, and saves each accepted change before it answers. A file that cannot be read as a
+//! whole is refused in one sentence that says what to do; the daemon never starts with half a state.
 
 #![forbid(unsafe_code)]
 
-mod atomic_file;
+mod disk;
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use self::atomic_file::RealDisk;
-use super::model::{ModelError, State};
+use self::disk::{Disk as _, RealDisk};
+use self::versions::Versions;
+pub use self::versions::{MAX_EARLIER, Version};
+use super::model::{ChangeRecord, ModelError, State};
 use super::node::{HashSeed, NodeConfig};
 
 const OBJECTS: &str = "objects.json";
+const HISTORY: &str = "history";
 const HASH_SEED: &str = "hash-seed";
 const LOCK: &str = "lock";
 
@@ -42,7 +48,7 @@ pub enum StoreError {
         holder: String,
     },
     /// A file could not be read or written.
-    #[error("{}: cannot {action}: {source}", path.display())]
+    #[error("{}: cannot {action}: {source}{}", path.display(), remedy(source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -52,12 +58,24 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The stored objects are not what this program writes.
-    #[error("{}: {fault}; the daemon does not start with part of a state: restore this file, or move it away to start from the seed again", path.display())]
+    #[error("{}: {fault}; the daemon does not start with part of a state: {}", path.display(), way_out(last_good.as_deref()))]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        fault: ModelError,
+        fault: String,
+        /// The newest state in the history that can be read.
+        last_good: Option<PathBuf>,
+    },
+    /// The stored objects are in a format that this program does not know.
+    #[error("{}: a newer flowgated wrote it, in version {version} of the format: start that one again, or {}", path.display(), way_out(last_good.as_deref()))]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version of its format.
+        version: u64,
+        /// The newest state in the history that can be read.
+        last_good: Option<PathBuf>,
     },
     /// The operator's objects document was refused.
     #[error("{}: {fault}", path.display())]
@@ -81,6 +99,7 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
+    versions: Versions<RealDisk>,
     /// The lock goes with the descriptor, also when the process is killed.
     _lock: File,
 }
@@ -91,8 +110,7 @@ impl Store {
     /// # Errors
     /// `InUse` if another daemon has it; `Io` if it cannot be made or written to.
     pub fn open(directory: &Path) -> Result<Store, StoreError> {
-        atomic_file::make_folder(directory, FOLDER)
-            .map_err(io_error("make the state directory", directory))?;
+        RealDisk.make_folder(directory, FOLDER).map_err(io_error("make the state directory", directory))?;
         let path = directory.join(LOCK);
         let mut lock = OpenOptions::new()
             .read(true)
@@ -112,30 +130,52 @@ impl Store {
                 return Err(io_error("lock the state directory", &path)(source));
             }
         }
-        // Whose lock it is, for the sentence above.
-        lock.set_len(0)
-            .and_then(|()| writeln!(lock, "{}", std::process::id()))
-            .map_err(io_error("write to the lock", &path))?;
-        Ok(Store { directory: directory.to_owned(), _lock: lock })
+        // Whose lock it is, for the sentence above. On a full disk it stays unsaid: that is no reason not
+        // to start with what is stored.
+        if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
+            tracing::warn!(path = %path.display(), %error, "the lock does not say whose it is");
+        }
+        let versions = Versions::new(RealDisk, directory);
+        Ok(Store { directory: directory.to_owned(), versions, _lock: lock })
     }
 
-    /// The stored state or, where none is stored yet, the seed's. The seed is not stored by this:
-    /// the daemon saves it once everything else about its start was found in order, so that a
-    /// start that was refused leaves nothing behind.
+    /// The stored state or, where none is stored yet, the seed's; and whether it is the seed's. That is not
+    /// stored by this: the daemon saves it once everything else about its start was found in order, so that
+    /// a start that was refused leaves nothing behind.
     ///
     /// # Errors
     /// As `read_state`.
-    pub fn load(&self, seed: Option<&Path>) -> Result<State, StoreError> {
-        read_state(&self.directory, seed)
+    pub fn load(&mut self, seed: Option<&Path>) -> Result<(State, bool), StoreError> {
+        if let Some(state) = self.versions.load()? {
+            return Ok((state, false));
+        }
+        Ok((self.versions.above_all(read_seed(seed)?), true))
     }
 
-    /// Stores `state`; when this returns, it survives a power cut.
+    /// Stores `state`; when this returns, it survives a power cut. With a `change` the state before it goes
+    /// into the history; without one it is as if the last change had led to this state.
     ///
     /// # Errors
     /// `Io`. What was stored before is still there, or (if it was the folder that could not be made
     /// durable) `state` is: the caller keeps to its old state, and the next save decides.
-    pub fn save(&self, state: &State) -> Result<(), StoreError> {
-        self.replace(OBJECTS, SHARED, state.to_document().as_bytes())
+    pub fn save(&mut self, state: &State, change: Option<ChangeRecord>) -> Result<(), StoreError> {
+        let path = self.directory.join(OBJECTS);
+        self.versions.save(state, change).map_err(io_error("replace it", &path))
+    }
+
+    /// Every state that is kept: the present one, and then the later before the earlier, at most
+    /// [`MAX_EARLIER`] of them.
+    #[must_use]
+    pub fn history(&self) -> Vec<Version> {
+        self.versions.all()
+    }
+
+    /// A state of the history; none if it is not kept.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn earlier(&self, generation: u64) -> Result<Option<State>, StoreError> {
+        self.versions.earlier(generation)
     }
 
     /// The secret that flows are spread under: from the configuration, from the file that it
@@ -168,7 +208,7 @@ impl Store {
     }
 
     fn replace(&self, name: &str, mode: u32, text: &[u8]) -> Result<(), StoreError> {
-        atomic_file::replace(&self.directory, name, mode, text, &mut RealDisk)
+        disk::replace(&mut RealDisk, &self.directory, name, mode, text)
             .map_err(io_error("replace it", &self.directory.join(name)))
     }
 }
@@ -180,13 +220,36 @@ impl Store {
 /// # Errors
 /// `Damaged` or `Seed` if the document is refused, `Io` if it cannot be read.
 pub fn read_state(directory: &Path, seed: Option<&Path>) -> Result<State, StoreError> {
-    let path = directory.join(OBJECTS);
-    if let Some(text) = read_if_there(&path).map_err(io_error("read the objects", &path))? {
-        return State::from_stored(&text).map_err(|fault| StoreError::Damaged { path, fault });
+    match Versions::new(RealDisk, directory).load()? {
+        Some(state) => Ok(state),
+        None => read_seed(seed),
     }
+}
+
+/// The state that a seed describes; without one there are no objects.
+fn read_seed(seed: Option<&Path>) -> Result<State, StoreError> {
     let Some(seed) = seed else { return Ok(State::default()) };
     let text = fs::read_to_string(seed).map_err(io_error("read the objects", seed))?;
     State::from_document(&text).map_err(|fault| StoreError::Seed { path: seed.to_owned(), fault })
+}
+
+/// What to do about a file that cannot be used.
+fn way_out(last_good: Option<&Path>) -> String {
+    let restore = match last_good {
+        Some(path) => format!("copy {} over it to go on from the last good state before it", path.display()),
+        None => "restore this file".to_owned(),
+    };
+    format!("{restore}, or move it away to start from the seed again")
+}
+
+/// What to do about an error of the system's, to follow it; nothing where that is for an operator to see.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room on this disk",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount this file system for writing",
+        io::ErrorKind::PermissionDenied => "; give the daemon's user the right to it",
+        _ => "",
+    }
 }
 
 fn parse_hash_seed(path: &Path, text: &str) -> Result<HashSeed, StoreError> {

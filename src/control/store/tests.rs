@@ -28,11 +28,19 @@ fn mode(path: &Path) -> u32 {
 
 /// A state that no document is the seed of: one change ahead of `SEED`.
 fn changed() -> State {
-    let change = Change::ModifyTargetGroupAttributes {
-        target_group: "fw".to_owned(),
-        attributes: vec![("deregistration_delay.timeout_seconds".to_owned(), "7".to_owned())],
-    };
-    State::from_document(SEED).expect("valid").apply(&change).expect("accepted").0
+    with_delay("7")
+}
+
+/// `SEED` after as many changes as lead from a delay of 7 s to one of `seconds`.
+fn with_delay(seconds: &str) -> State {
+    let seed = State::from_document(SEED).expect("valid");
+    ["7", "8", "9"].into_iter().take_while(|one| *one <= seconds).fold(seed, |state, one| {
+        let change = Change::ModifyTargetGroupAttributes {
+            target_group: "fw".to_owned(),
+            attributes: vec![("deregistration_delay.timeout_seconds".to_owned(), one.to_owned())],
+        };
+        state.apply(&change).expect("accepted").0
+    })
 }
 
 #[test]
@@ -41,17 +49,17 @@ fn what_was_saved_is_found_again_and_the_seed_is_not_asked() {
     let seed = folder.path().join("seed.json");
     fs::write(&seed, SEED).expect("written");
     let directory = folder.path().join("state");
-    let store = Store::open(&directory).expect("free");
-    let seeded = store.load(Some(&seed)).expect("the seed's");
-    assert_eq!(seeded, State::from_document(SEED).expect("valid"));
+    let mut store = Store::open(&directory).expect("free");
+    let (seeded, is_seed) = store.load(Some(&seed)).expect("the seed's");
+    assert_eq!((&seeded, is_seed), (&State::from_document(SEED).expect("valid"), true));
     assert!(!directory.join(OBJECTS).exists(), "a start that may yet be refused leaves nothing");
-    store.save(&changed()).expect("saved");
+    store.save(&changed(), None).expect("saved");
     drop(store);
-    let store = Store::open(&directory).expect("free again");
+    let mut store = Store::open(&directory).expect("free again");
     fs::write(&seed, "not even JSON").expect("written");
-    assert_eq!(store.load(Some(&seed)).expect("the stored one"), changed());
-    store.save(&seeded).expect("saved");
-    assert_eq!(store.load(None).expect("the last one"), seeded);
+    assert_eq!(store.load(Some(&seed)).expect("the stored one"), (changed(), false));
+    store.save(&seeded, None).expect("saved");
+    assert_eq!(store.load(None).expect("the last one"), (seeded, false));
 }
 
 #[test]
@@ -91,8 +99,8 @@ fn a_lock_file_that_a_killed_daemon_left_behind_is_no_lock() {
 #[test]
 fn a_damaged_state_is_refused_as_a_whole_and_the_seed_does_not_take_its_place() {
     let folder = folder();
-    let store = Store::open(folder.path()).expect("free");
-    store.save(&changed()).expect("saved");
+    let mut store = Store::open(folder.path()).expect("free");
+    store.save(&changed(), None).expect("saved");
     let path = folder.path().join(OBJECTS);
     let whole = fs::read_to_string(&path).expect("saved");
     let seed = folder.path().join("seed.json");
@@ -107,14 +115,51 @@ fn a_damaged_state_is_refused_as_a_whole_and_the_seed_does_not_take_its_place() 
     assert_eq!(
         store.load(Some(&seed)).expect_err("newer").to_string(),
         format!(
-            "{}: version: version 2 of the format is not known here, only 1; the daemon does not start with part \
-             of a state: restore this file, or move it away to start from the seed again",
+            "{}: a newer flowgated wrote it, in version 2 of the format: start that one again, or restore this \
+             file, or move it away to start from the seed again",
             path.display()
         )
     );
     fs::write(&path, [0xff, 0xfe]).expect("written");
-    let error = store.load(Some(&seed)).expect_err("no text");
-    assert!(error.to_string().starts_with(&format!("{}: cannot read", path.display())), "{error}");
+    let told = |store: &mut Store| store.load(Some(&seed)).expect_err("damaged").to_string();
+    let restore = "the daemon does not start with part of a state: restore this file, or move it away to start \
+                   from the seed again";
+    let expected = |fault: &str| format!("{}: {fault}; {restore}", path.display());
+    assert_eq!(told(&mut store), expected("it is no text: byte 1 is wrong"));
+    fs::write(&path, "").expect("written");
+    assert_eq!(told(&mut store), expected("it is empty"));
+}
+
+#[test]
+fn of_a_damaged_state_it_is_told_which_good_one_was_the_last_before_it() {
+    let folder = folder();
+    let mut store = Store::open(folder.path()).expect("free");
+    let states = ["7", "8", "9"].map(|seconds| with_delay(seconds));
+    for state in &states {
+        let record = ChangeRecord::new(&State::default(), state, 0, None);
+        store.save(state, Some(record)).expect("saved");
+    }
+    // The one before is damaged as well.
+    let history = |generation: u64| folder.path().join(HISTORY).join(format!("{generation}.json"));
+    let (path, last_good) = (folder.path().join(OBJECTS), history(1));
+    fs::write(history(2), "{").expect("written");
+    for (text, told) in
+        [("{ \"version\": 1, ", "EOF while parsing"), ("{ \"version\": 2 }", "a newer flowgated")]
+    {
+        // Not in place: the history shares what it can with it.
+        fs::remove_file(&path).expect("there");
+        fs::write(&path, text).expect("written");
+        let error = store.load(None).expect_err("damaged").to_string();
+        let out = format!("copy {} over it to go on from the last good state before it", last_good.display());
+        assert!(error.contains(told) && error.contains(&out), "{error}");
+    }
+    fs::copy(&last_good, &path).expect("as was said");
+    let (state, _) = store.load(None).expect("good");
+    assert_eq!(state.generation(), 3, "and no number names two states");
+    assert_eq!(
+        state.to_document().replace(r#""generation": 3"#, r#""generation": 1"#),
+        states[0].to_document()
+    );
 }
 
 #[test]
@@ -132,14 +177,14 @@ fn a_seed_that_is_refused_is_told_with_file_and_path() {
 #[test]
 fn a_state_that_cannot_be_written_is_told_and_the_old_one_stays() {
     let folder = folder();
-    let store = Store::open(folder.path()).expect("free");
-    store.save(&changed()).expect("saved");
+    let mut store = Store::open(folder.path()).expect("free");
+    store.save(&changed(), None).expect("saved");
     // A folder where the new file would be: not even root can write to it.
     fs::create_dir(folder.path().join("objects.json.new")).expect("made");
-    let error = store.save(&State::default()).expect_err("in the way").to_string();
+    let error = store.save(&State::default(), None).expect_err("in the way").to_string();
     let path = folder.path().join(OBJECTS);
     assert!(error.starts_with(&format!("{}: cannot replace it: ", path.display())), "{error}");
-    assert_eq!(store.load(None).expect("whole"), changed());
+    assert_eq!(store.load(None).expect("whole"), (changed(), false));
 }
 
 #[test]
@@ -185,10 +230,13 @@ fn f4_a_hash_seed_that_is_configured_is_the_one_used() {
 fn files_of_the_state_are_not_for_everybody() {
     let folder = folder();
     let directory = folder.path().join("a/state");
-    let store = Store::open(&directory).expect("made with what is above it");
-    store.save(&changed()).expect("saved");
+    let mut store = Store::open(&directory).expect("made with what is above it");
+    store.save(&changed(), None).expect("saved");
+    store.save(&changed(), Some(ChangeRecord::new(&State::default(), &changed(), 0, None))).expect("saved");
     // The umask may take more away.
     assert_eq!(mode(&directory) & !0o750, 0);
     assert_eq!(mode(&directory.join(OBJECTS)) & !0o640, 0);
     assert_eq!(mode(&directory.join(LOCK)) & !0o640, 0);
+    assert_eq!(mode(&directory.join(HISTORY)) & !0o750, 0);
+    assert_eq!(mode(&directory.join(HISTORY).join("1.json")) & !0o640, 0);
 }

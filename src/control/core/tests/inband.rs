@@ -34,7 +34,7 @@ fn a_healthy_target_that_falls_silent_is_checked_out_of_turn_and_another_is_not(
     within_runtime(async || {
         let bench = Bench::start();
         let (silent, talks) = ([192, 0, 2, 1], [192, 0, 2, 2]);
-        bench.core.change(&silence_ms("100")).unwrap();
+        bench.core.change(&silence_ms("100"), None).unwrap();
         let mut events = bench.core.events();
         let mut told = || {
             let event = std::iter::from_fn(|| events.try_recv().ok())
@@ -70,10 +70,10 @@ fn a_healthy_target_that_falls_silent_is_checked_out_of_turn_and_another_is_not(
         look(402);
         assert!(told().is_some());
         // A changed configuration is not an answer of the target's.
-        bench.core.change(&delay("7")).unwrap();
+        bench.core.change(&delay("7"), None).unwrap();
         look(502);
         assert!(told().is_some());
-        bench.core.change(&silence_ms("0")).unwrap();
+        bench.core.change(&silence_ms("0"), None).unwrap();
         look(1000);
         assert_eq!(told(), None, "off");
     });

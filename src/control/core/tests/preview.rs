@@ -57,9 +57,9 @@ fn a_drain_is_told_with_what_comes_after_it() {
         assert_eq!(effects(&bench, &deregister(FIRST)), [(1, 5, Drained, None)]);
         for (mode, then) in [(REBALANCE, Moved), (RESETS, Reset)] {
             let bench = busy();
-            bench.core.change(&attributes(&mode)).unwrap();
+            bench.core.change(&attributes(&mode), None).unwrap();
             assert_eq!(effects(&bench, &deregister(FIRST)), [(1, 5, Drained, Some(then))]);
-            bench.core.change(&deregister(FIRST)).unwrap();
+            bench.core.change(&deregister(FIRST), None).unwrap();
             assert_eq!(effects(&bench, &deregister(FIRST)), [], "it drains already");
         }
     });
@@ -110,5 +110,38 @@ fn a_listeners_move_to_another_group_is_told_by_the_new_groups_rules() {
         assert_eq!(effects(&bench, &moved(old, resets)), [], "flows stay with their targets (F-5)");
         assert_eq!(effects(&bench, &moved("", "")), [], "they go on to a target that is gone");
         assert_eq!(effects(&bench, &moved("", resets)), [(1, 3, Reset, None), (2, 7, Reset, None)]);
+    });
+}
+
+#[test]
+fn a_change_is_in_the_history_with_who_made_it_and_the_end_of_a_drain_is_not() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let apply = |change: &Change, by| bench.core.apply_by(change, by).unwrap().generation;
+        assert_eq!(apply(&delay("0"), Some("root")), 1);
+        assert_eq!(apply(&deregister(FIRST), None), 2);
+        bench.core.end_drains();
+        assert_eq!(bench.core.state().generation(), 3, "the drain has ended");
+        assert_eq!(apply(&delay("5"), Some("root")), 4);
+        let history = bench.core.history();
+        let told: Vec<_> = history
+            .iter()
+            .map(|entry| (entry.generation, entry.by.as_deref(), entry.what.join("; ")))
+            .collect();
+        let delay = "Target group 'fw': 'deregistration_delay.timeout_seconds' changes from";
+        assert_eq!(
+            told,
+            [
+                (4, Some("root"), format!("{delay} '0' to '5'")),
+                (2, None, "Target group 'fw': target 192.0.2.1 is deregistered and drains".to_owned()),
+                (1, Some("root"), format!("{delay} '100' to '0'")),
+            ]
+        );
+        assert!(history[0].current && history[0].at.is_some());
+        let earlier = bench.core.earlier(1).unwrap().expect("kept");
+        let restore = Change::Restore { state: Box::new(earlier), now_unix_ms: 1 };
+        apply(&restore, None);
+        assert_eq!(bench.slot(FIRST).map(|_| ()), Some(()), "the target is back");
+        assert!(bench.core.earlier(3).unwrap().is_none(), "no change of an operator's");
     });
 }

@@ -7,6 +7,7 @@
 mod attributes;
 mod convert;
 mod health_check;
+mod record;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use self::attributes::AttributeEntries;
 use self::health_check::HealthCheckDocument;
+pub use self::record::ChangeRecord;
 use self::tags::TagEntries;
 use super::error::{ErrorCode, ModelError};
 use super::name::{ForeignId, Name, ObjectId, Zone};
@@ -41,6 +43,9 @@ pub struct ObjectsDocument {
     /// How many changes made this state; written by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<u64>,
+    /// The change that led to this state; written by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_change: Option<ChangeRecord>,
     /// The load balancers (gateways), each with its one listener.
     #[serde(default)]
     load_balancers: Vec<LoadBalancerDocument>,
@@ -239,7 +244,13 @@ impl State {
     /// addresses: the same state is the same text.
     #[must_use]
     pub fn to_document(&self) -> String {
-        let document = ObjectsDocument::write(self);
+        self.to_stored(None)
+    }
+
+    /// The same with the change that led to it.
+    #[must_use]
+    pub fn to_stored(&self, change: Option<&ChangeRecord>) -> String {
+        let document = ObjectsDocument { last_change: change.cloned(), ..ObjectsDocument::write(self) };
         let mut text = serde_json::to_string_pretty(&document)
             .expect("a document of strings, numbers and lists can always be written as JSON");
         text.push('\n');
@@ -253,7 +264,8 @@ fn check_version(version: Option<u64>) -> Result<(), ModelError> {
         None | Some(VERSION) => Ok(()),
         Some(other) => {
             let message = format!("version {other} of the format is not known here, only {VERSION}");
-            Err(ModelError::invalid(message).under("version"))
+            let error = ModelError::invalid(message).under("version");
+            Err(ModelError { unknown_version: Some(other), ..error })
         }
     }
 }
@@ -269,9 +281,8 @@ impl ObjectsDocument {
     pub(super) fn from_json(json: &serde_json::Value) -> Result<ObjectsDocument, ModelError> {
         check_version(json.get("version").and_then(serde_json::Value::as_u64))?;
         serde_path_to_error::deserialize(json).map_err(|error| ModelError {
-            code: ErrorCode::ValidationError,
             path: fault_path::of(error.path()),
-            message: error.into_inner().to_string(),
+            ..ModelError::invalid(error.into_inner().to_string())
         })
     }
 
@@ -327,9 +338,8 @@ impl ObjectsDocument {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         let document: ObjectsDocument =
             serde_path_to_error::deserialize(&mut deserializer).map_err(|error| ModelError {
-                code: ErrorCode::ValidationError,
                 path: fault_path::of(error.path()),
-                message: error.into_inner().to_string(),
+                ..ModelError::invalid(error.into_inner().to_string())
             })?;
         deserializer.end().map_err(|error| ModelError::invalid(error.to_string()))?;
         Ok(document)
@@ -361,6 +371,7 @@ impl ObjectsDocument {
         ObjectsDocument {
             version: VERSION,
             generation: Some(state.generation()),
+            last_change: None,
             load_balancers: state.load_balancers().map(LoadBalancerDocument::write).collect(),
             target_groups: state.target_groups().map(TargetGroupDocument::write).collect(),
         }

@@ -12,6 +12,7 @@ pub mod balancers;
 mod fault;
 pub mod groups;
 pub mod health;
+pub mod history;
 pub mod limits;
 pub mod node;
 pub mod page;
@@ -46,6 +47,7 @@ fn in_service() -> Dispatcher {
     node::register(&mut table);
     subscribe::register(&mut table);
     whole::register(&mut table);
+    history::register(&mut table);
     table
 }
 
