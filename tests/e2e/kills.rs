@@ -14,7 +14,7 @@ use crate::lab::Lab;
 use crate::lab::gateway::{Attributes, TARGET_GROUP};
 
 /// How often it is killed, unless the environment says otherwise (nightly).
-const KILLS: u64 = 12;
+const KILLS: u64 = 4;
 const KILLS_ASKED_FOR: &str = "FLOWGATE_DAEMON_KILLS";
 
 /// As many targets as make a state that takes a moment to write.
