@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::score::{Member, Score};
+use crate::flow::prefetch;
 use crate::id::TargetId;
 
 /// A row of the table.
@@ -55,8 +56,16 @@ impl TargetMap {
         self.present.get(id / 64).is_some_and(|word| word >> (id % 64) & 1 != 0)
     }
 
+    /// Asks for the row that [`choose`](TargetMap::choose) will read.
+    #[inline(always)]
+    pub fn prefetch(&self, choice_hash: u64) {
+        if let Some(row) = self.rows.get(usize::from(row_number(choice_hash))) {
+            prefetch(row);
+        }
+    }
+
     /// See [`choose`].
-    #[inline]
+    #[inline(always)]
     pub fn choose(&self, choice_hash: u64, is_healthy: impl Fn(TargetId) -> bool) -> Option<Choice> {
         choose(&self.rows, &self.members, choice_hash, is_healthy)
     }
@@ -67,7 +76,7 @@ impl TargetMap {
 /// group is empty (F-7).
 ///
 /// If neither of the row's two is healthy all members are scored for this row, a few nanoseconds each.
-#[inline]
+#[inline(always)]
 pub fn choose(
     rows: &[Row],
     members: &[Member],

@@ -123,7 +123,18 @@ impl Flows {
         links[direction.index()] = link;
         let new = NewEntry { state: update.state, now, target, target_generation, link: links, flags };
         match self.seat(first.hash, first.key, now) {
-            Ok(seat) => Ok(self.take(seat, first.key, new, counters)),
+            Ok(seat) => {
+                let Flows { table, links, .. } = self;
+                let (id, _) = table.take(seat, first.key, new, |gone| {
+                    counters.flows_evicted.add(1);
+                    settle(links, gone, counters);
+                });
+                links.hold(link);
+                counters.endpoint_flows(first.key.endpoint()).add(1);
+                count_new(target, first.facts.tcp, counters);
+                counters.flow_entries.set(u64::from(table.len()));
+                Ok(id)
+            }
             Err(NotInserted::Exists(id)) => Ok(id),
             Err(NotInserted::Full) => Err(NoRoom),
         }
@@ -131,33 +142,12 @@ impl Flows {
 
     /// Finds the place for the flow of a first packet. The table takes note if there is none.
     #[inline(always)]
-    pub fn seat(&mut self, hash: u64, key: &FlowKey, now: Millis) -> Result<Seat, NotInserted> {
+    pub(super) fn seat(&mut self, hash: u64, key: &FlowKey, now: Millis) -> Result<Seat, NotInserted> {
         let seat = self.table.seat(hash, key);
         if matches!(seat, Err(NotInserted::Full)) {
             self.last_overflow = Some(now);
         }
         seat
-    }
-
-    /// Makes a flow in its place. Whoever had to make room for it is ended first.
-    #[inline(always)]
-    pub fn take(&mut self, seat: Seat, key: &FlowKey, new: NewEntry, counters: &WorkerCounters) -> EntryId {
-        let Flows { table, links, .. } = self;
-        let id = table.take(seat, key, new, |gone| {
-            counters.flows_evicted.add(1);
-            settle(links, gone, counters);
-        });
-        // One of them is none.
-        new.link.into_iter().for_each(|link| links.hold(link));
-        counters.endpoint_flows(key.endpoint()).add(1);
-        let target = counters.target(new.target);
-        target.new_flows.add(1);
-        target.active_flows.add(1);
-        if key.protocol() == protocol::TCP {
-            target.active_tcp_flows.add(1);
-        }
-        counters.flow_entries.set(u64::from(table.len()));
-        id
     }
 
     /// Ends a flow: its entry goes.
@@ -363,9 +353,20 @@ impl Flows {
     }
 }
 
+/// Counts a new flow at its target.
+#[inline(always)]
+pub(super) fn count_new(target: TargetId, tcp: bool, counters: &WorkerCounters) {
+    let target = counters.target(target);
+    target.new_flows.add(1);
+    target.active_flows.add(1);
+    if tcp {
+        target.active_tcp_flows.add(1);
+    }
+}
+
 /// Settles the accounts of a flow that is not live any more: its headers are let go and its target has
 /// a flow less. An entry that is remembered (F-10, R-9) was settled when its flow ended.
-fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
+pub(super) fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
     if entry.state() == FlowState::Owing {
         counters.target(entry.target).owing_flows.sub(1);
     }

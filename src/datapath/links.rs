@@ -214,9 +214,16 @@ impl LinkTable {
     /// A flow holds the header from now on.
     #[inline]
     pub fn hold(&mut self, id: LinkId) {
+        self.hold_for(id, 1);
+    }
+
+    /// As many flows hold the header from now on.
+    #[inline]
+    pub fn hold_for(&mut self, id: LinkId, flows: u32) {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)).filter(|slot| slot.in_use) else { return };
-        slot.flows = slot.flows.saturating_add(1);
-        if slot.flows == 1 {
+        let before = slot.flows;
+        slot.flows = before.saturating_add(flows);
+        if before == 0 && flows > 0 {
             self.idle_remove(id.0);
         }
     }
@@ -224,12 +231,16 @@ impl LinkTable {
     /// A flow that held the header does not any more.
     #[inline]
     pub fn release(&mut self, id: LinkId) {
+        self.release_for(id, 1);
+    }
+
+    /// As many flows that held the header do not any more.
+    #[inline]
+    pub fn release_for(&mut self, id: LinkId, flows: u32) {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)).filter(|slot| slot.in_use) else { return };
-        if slot.flows == 0 {
-            return;
-        }
-        slot.flows -= 1;
-        if slot.flows == 0 {
+        let before = slot.flows;
+        slot.flows = before.saturating_sub(flows);
+        if before > 0 && slot.flows == 0 {
             self.idle_push(id.0);
         }
     }

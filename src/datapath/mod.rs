@@ -26,6 +26,7 @@ pub mod links;
 pub mod load;
 pub mod messages;
 pub mod neighbours;
+mod opening;
 pub mod outbound;
 pub mod pipeline;
 pub mod rates;

@@ -5,6 +5,7 @@
 use bitflags::bitflags;
 
 use super::key::{Direction, FlowKey};
+use super::table::NewEntry;
 use super::timers::{Ended, Timers, expiry};
 use crate::id::{Millis, TargetId};
 
@@ -215,13 +216,25 @@ impl Entry {
         self.place_or_acks[0] = place;
     }
 
-    /// Changes the state. The caller has taken the entry out of its queue and puts it into the right
-    /// one after; what the eight shared bytes meant in the old state is gone.
+    /// Changes the state. The caller has taken the entry out of its queue, and says its place in that of the new
+    /// state; what the eight shared bytes meant in the old state is gone.
     #[inline]
-    pub(super) fn change_state(&mut self, state: FlowState) {
+    pub(super) fn change_state(&mut self, state: FlowState, place: u32) {
         self.state = state as u8;
-        self.place_or_acks = [0; 2];
+        self.place_or_acks = [place, 0];
         self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
+    }
+
+    /// Makes it that of a new flow, under the next generation.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, generation: u16, new: &NewEntry, place: u32) {
+        self.last_seen = new.now;
+        self.target = new.target;
+        self.target_generation = new.target_generation;
+        self.link = new.link;
+        self.flags = new.flags;
+        self.cookie_generation = generation;
+        self.change_state(new.state, place);
     }
 
     #[inline]
@@ -282,7 +295,7 @@ mod tests {
         assert_eq!(half_open.place(), 7, "the place is not written over");
 
         let mut established = entry(FlowState::HalfOpen);
-        established.change_state(FlowState::Established);
+        established.change_state(FlowState::Established, 0);
         assert_eq!(established.last_ack(low), None, "an old place is no acknowledgement");
         established.note_ack(low, 5);
         assert_eq!(established.last_ack(low), Some(5));
@@ -294,8 +307,8 @@ mod tests {
         assert_eq!(established.last_ack(low), None, "the port was used again");
         established.note_ack(low, 6);
 
-        established.change_state(FlowState::Expired);
-        established.change_state(FlowState::Established);
+        established.change_state(FlowState::Expired, 7);
+        established.change_state(FlowState::Established, 0);
         assert_eq!(established.last_ack(low), None, "forgotten with the state that it was of");
     }
 

@@ -224,7 +224,7 @@ impl Index {
     }
 
     /// Takes out the slot of this hash that names `entry`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, hash: u64, entry: u32) {
         let Some((at, slot)) = self.place(hash, |number| number == entry) else { return };
         if self.buckets.at_mut(at).clear(slot) {

@@ -184,6 +184,13 @@ impl FlowKey {
         self.source_socket(direction.reverse())
     }
 
+    /// The addresses of an IPv4 flow, the lower end's first.
+    #[inline(always)]
+    #[must_use]
+    pub fn v4(&self) -> Option<[u32; 2]> {
+        (self.version() == 4).then(|| [(self.words[0] >> 32) as u32, low_word(self.words[0])])
+    }
+
     fn low(&self) -> (u128, u16) {
         let address = match self.version() {
             4 => u128::from(self.words[0] >> 32),
@@ -276,6 +283,11 @@ const fn low_half(address: u128) -> u64 {
     address as u64
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the half that is wanted")]
+const fn low_word(words: u64) -> u32 {
+    words as u32
+}
+
 const fn high_half(address: u128) -> u64 {
     (address >> 64) as u64
 }
@@ -299,6 +311,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_addresses_of_an_ipv4_flow_are_told_in_order() {
+        for (src, dst) in [(1, 0xe000_0005), (0xe000_0005, 1)] {
+            let (key, _) = FlowKey::new(EndpointId(0), 4, 17, src, dst, 5, 6);
+            assert_eq!(key.v4(), Some([1, 0xe000_0005]));
+        }
+        let (key, _) = FlowKey::new(EndpointId(0), 6, 17, 1, 2, 5, 6);
+        assert_eq!(key.v4(), None);
+    }
 
     proptest! {
         #[test]

@@ -237,8 +237,9 @@ pub(super) fn scale(x: u32, n: u32) -> u32 {
     ((u64::from(x) * u64::from(n)) >> 32) as u32
 }
 
+/// Asks the CPU to load the line that a value begins in. Free of effect otherwise.
 #[inline(always)]
-fn prefetch<T>(place: *const T) {
+pub fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

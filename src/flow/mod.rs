@@ -22,6 +22,7 @@ pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie, OwnCookies};
 pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};
 pub use key::{Direction, FlowKey, V4Flows};
+pub use memory::prefetch;
 pub use pages::{PageKind, Pages};
 pub use table::{
     EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, Seat, StaleCookie, Table, TableConfig, TableError,

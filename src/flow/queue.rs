@@ -58,14 +58,14 @@ impl Queue {
     }
 
     /// The oldest flow's entry.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first(&self, ends: Ends) -> Option<u32> {
         self.ahead(ends, 0)
     }
 
     /// The entry in the place that is so many behind the first one's, unless it is a gap's: a flow that goes after
     /// `ahead` others at most.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ahead(&self, ends: Ends, ahead: u32) -> Option<u32> {
         if ahead >= ends.len {
             return None;
@@ -74,20 +74,20 @@ impl Queue {
         (number < GAP).then_some(number)
     }
 
-    /// Adds the flow of an entry, which is in no queue, as the newest.
-    #[inline]
-    pub(super) fn push(&mut self, ends: &mut Ends, entries: &mut Mapped<Entry>, number: u32) {
-        let place = self.after(ends.first, ends.len);
-        *self.places.at_mut(place) = number;
-        entries.at_mut(number).set_place(place);
-        ends.len += 1;
+    /// Adds the flow of an entry, which is in no queue, as the newest; returns its place.
+    #[inline(always)]
+    pub(super) fn push(&mut self, ends: &mut Ends, entries: &mut Mapped<Entry>, number: u32) -> u32 {
         if ends.len > self.long || ends.moved_up != 0 {
             self.move_up(ends, entries);
         }
+        let place = self.after(ends.first, ends.len);
+        *self.places.at_mut(place) = number;
+        ends.len += 1;
+        place
     }
 
     /// Takes out the oldest flow.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self, ends: &mut Ends) {
         if ends.len > 0 {
             let gap = if ends.len > 1 { self.gap(self.after(ends.first, 1)) } else { 0 };
@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&self, ends: &mut Ends, places: u32) {
         ends.first = self.after(ends.first, places);
         ends.len -= places;
@@ -170,14 +170,14 @@ impl Queue {
     }
 
     /// The length of the gap that begins or ends here; 0 if there is a flow.
-    #[inline]
+    #[inline(always)]
     fn gap(&self, place: u32) -> u32 {
         let value = *self.places.at(place);
         value.saturating_sub(GAP)
     }
 
     /// `by` is at most the ring's size, which is below 2^28.
-    #[inline]
+    #[inline(always)]
     fn after(&self, place: u32, by: u32) -> u32 {
         let (place, size) = (place + by, self.places.len());
         if place < size { place } else { place - size }
@@ -248,7 +248,8 @@ mod tests {
         }
 
         fn push(&mut self, number: u32) {
-            self.queue.push(&mut self.ends, &mut self.entries, number);
+            let place = self.queue.push(&mut self.ends, &mut self.entries, number);
+            self.entries.at_mut(number).set_place(place);
             self.model.push_back(number);
             self.longest = self.longest.max(self.ends.len);
         }

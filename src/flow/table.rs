@@ -191,7 +191,7 @@ impl Table {
     pub fn insert(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Result<Inserted, NotInserted> {
         let mut evicted = None;
         let seat = self.seat(hash, key)?;
-        let id = self.take(seat, key, new, |gone| evicted = Some(gone.copy()));
+        let (id, _) = self.take(seat, key, new, |gone| evicted = Some(gone.copy()));
         Ok(Inserted { id, evicted })
     }
 
@@ -223,31 +223,35 @@ impl Table {
         key: &FlowKey,
         new: NewEntry,
         gone: impl FnOnce(&Entry),
-    ) -> EntryId {
-        let header = self.header.at_mut(0);
+    ) -> (EntryId, &Entry) {
         let number = match room {
             Room::Unused(number) => {
-                header.fresh = number + 1;
+                self.header.at_mut(0).fresh = number + 1;
                 self.prefetch_new(AHEAD);
                 number
             }
             Room::Free(number) => {
-                self.free.take(&mut header.free);
+                self.free.take(&mut self.header.at_mut(0).free);
                 self.prefetch_new(AHEAD);
                 number
             }
-            Room::Evict(number) => {
-                self.look_ahead_of_eviction();
+            Room::Ended(number) => {
                 gone(self.entries.at(number));
                 self.leave_index(number);
-                self.leave_queue(number);
+                self.ended.pop(&mut self.header.at_mut(0).ended);
+                self.look_ahead_of_eviction(&self.ended, self.header.at(0).ended);
+                number
+            }
+            Room::HalfOpen(number) => {
+                gone(self.entries.at(number));
+                self.leave_index(number);
+                self.half_open.pop(&mut self.header.at_mut(0).half_open);
+                self.look_ahead_of_eviction(&self.half_open, self.header.at(0).half_open);
                 number
             }
         };
         self.index.fill(&vacancy, number);
-        self.entries.at_mut(number).set_key(key);
-        self.begin(number, new);
-        EntryId(number)
+        (EntryId(number), self.begin(number, Some(key), new))
     }
 
     /// Ends the flow and begins a new one with the same key in its entry, under a new cookie (F-10, F-11).
@@ -255,7 +259,7 @@ impl Table {
     pub fn renew(&mut self, id: EntryId, new: NewEntry) {
         if self.entry(id).state() != FlowState::Free {
             self.leave_queue(id.0);
-            self.begin(id.0, new);
+            self.begin(id.0, None, new);
         }
     }
 
@@ -281,7 +285,7 @@ impl Table {
     }
 
     /// Asks for the bucket that [`remove`](Table::remove) will change. The entry's own line should be there.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_remove(&self, id: EntryId) {
         self.index.prefetch(self.seed.flow(self.entry(id).key()));
     }
@@ -289,7 +293,7 @@ impl Table {
     /// Asks for the line of the entry that a new flow will have: the next one's at 0, the one's after
     /// that at 1. [`insert`](Table::insert) does so for those that come right after it; this is for the first
     /// ones of a burst.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_new(&self, ahead: u32) {
         let header = self.header.at(0);
         let fresh = header.fresh.saturating_add(ahead);
@@ -341,24 +345,22 @@ impl Table {
     }
 
     /// The entry that the next new flow will have.
-    #[inline]
+    #[inline(always)]
     fn room(&self) -> Option<Room> {
         let header = self.header.at(0);
         if header.fresh < self.capacity() {
             return Some(Room::Unused(header.fresh));
         }
-        let oldest = || self.ended.first(header.ended).or_else(|| self.half_open.first(header.half_open));
-        self.free.peek(header.free, 0).map(Room::Free).or_else(|| oldest().map(Room::Evict))
+        let free = self.free.peek(header.free, 0).map(Room::Free);
+        let ended = || self.ended.first(header.ended).map(Room::Ended);
+        let half_open = || self.half_open.first(header.half_open).map(Room::HalfOpen);
+        free.or_else(ended).or_else(half_open)
     }
 
-    /// Asks for the entry of one that may go soon, and for the bucket of one that may go sooner, whose entry is
+    /// Asks for the entry of a flow that may go soon, and for the bucket of one that may go sooner, whose entry is
     /// there.
-    fn look_ahead_of_eviction(&self) {
-        let header = self.header.at(0);
-        let (queue, ends) = match self.ended.first(header.ended) {
-            Some(_) => (&self.ended, header.ended),
-            None => (&self.half_open, header.half_open),
-        };
+    #[inline(always)]
+    fn look_ahead_of_eviction(&self, queue: &Queue, ends: queue::Ends) {
         if let Some(number) = queue.ahead(ends, ENTRY_AHEAD) {
             self.entries.prefetch(number);
         }
@@ -367,7 +369,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave_index(&mut self, number: u32) {
         let hash = self.seed.flow(self.entries.at(number).key());
         self.index.remove(hash, number);
@@ -376,38 +378,33 @@ impl Table {
     #[inline]
     fn leave_queue(&mut self, number: u32) {
         let entry = self.entries.at(number);
-        let (state, place) = (entry.state(), entry.place());
-        if let Some((queue, ends)) = self.queue(state) {
-            queue.remove(ends, place);
-        }
-    }
-
-    /// The queue that entries in this state are in.
-    #[inline]
-    fn queue(&mut self, state: FlowState) -> Option<(&mut Queue, &mut queue::Ends)> {
         let header = self.header.at_mut(0);
-        match state {
-            FlowState::HalfOpen => Some((&mut self.half_open, &mut header.half_open)),
-            FlowState::Closed | FlowState::Expired | FlowState::Owing => {
-                Some((&mut self.ended, &mut header.ended))
-            }
-            FlowState::Free | FlowState::Established | FlowState::Other => None,
-        }
+        let (queue, ends) = match entry.state() {
+            FlowState::HalfOpen => (&mut self.half_open, &mut header.half_open),
+            FlowState::Closed | FlowState::Expired | FlowState::Owing => (&mut self.ended, &mut header.ended),
+            FlowState::Free | FlowState::Established | FlowState::Other => return,
+        };
+        queue.remove(ends, entry.place());
     }
 
-    /// Starts a flow in an entry that is in no queue.
-    #[inline]
-    fn begin(&mut self, number: u32, new: NewEntry) {
+    /// Starts a flow, which has another key or the same, in an entry that is in no queue.
+    #[inline(always)]
+    fn begin(&mut self, number: u32, key: Option<&FlowKey>, mut new: NewEntry) -> &Entry {
+        if new.state == FlowState::Free {
+            new.state = FlowState::Other;
+        }
+        let place = self.enter_queue(number, new.state);
         let entry = self.entries.at_mut(number);
-        // First, as what is beside it is written below, and a load that meets half a store waits for it.
-        entry.cookie_generation = self.cookies.next_generation(entry.cookie_generation);
-        entry.last_seen = new.now;
-        entry.target = new.target;
-        entry.target_generation = new.target_generation;
-        entry.link = new.link;
-        entry.flags = new.flags;
-        let state = if new.state == FlowState::Free { FlowState::Other } else { new.state };
-        self.enter(number, state);
+        let counts = &mut self.header.at_mut(0).counts;
+        counts[entry.state().index()] -= 1;
+        counts[new.state.index()] += 1;
+        // Before what is beside it is written, as a load that meets half a store waits for it.
+        let generation = self.cookies.next_generation(entry.cookie_generation);
+        if let Some(key) = key {
+            entry.set_key(key);
+        }
+        entry.begin(generation, &new, place);
+        entry
     }
 
     /// Takes an entry out of its state's queue and puts it into that of the new one.
@@ -420,19 +417,25 @@ impl Table {
     }
 
     /// Gives a state to an entry that is in no queue.
-    #[inline]
     fn enter(&mut self, number: u32, state: FlowState) {
-        let header = self.header.at_mut(0);
+        let place = self.enter_queue(number, state);
         let entry = self.entries.at_mut(number);
-        header.counts[entry.state().index()] -= 1;
-        header.counts[state.index()] += 1;
-        entry.change_state(state);
+        let counts = &mut self.header.at_mut(0).counts;
+        counts[entry.state().index()] -= 1;
+        counts[state.index()] += 1;
+        entry.change_state(state, place);
+    }
+
+    /// Puts an entry, which is in none, into the queue of a state, if there is one; returns its place.
+    #[inline(always)]
+    fn enter_queue(&mut self, number: u32, state: FlowState) -> u32 {
+        let header = self.header.at_mut(0);
         let (queue, ends) = match state {
             FlowState::HalfOpen => (&mut self.half_open, &mut header.half_open),
             FlowState::Closed | FlowState::Expired | FlowState::Owing => (&mut self.ended, &mut header.ended),
-            FlowState::Free | FlowState::Established | FlowState::Other => return,
+            FlowState::Free | FlowState::Established | FlowState::Other => return 0,
         };
-        queue.push(ends, &mut self.entries, number);
+        queue.push(ends, &mut self.entries, number)
     }
 }
 
@@ -457,8 +460,10 @@ enum Room {
     Unused(u32),
     /// The first of the ring.
     Free(u32),
-    /// A flow that may go.
-    Evict(u32),
+    /// The oldest flow that has ended.
+    Ended(u32),
+    /// The oldest half-open flow.
+    HalfOpen(u32),
 }
 
 impl fmt::Debug for Table {

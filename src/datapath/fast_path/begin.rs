@@ -2,11 +2,12 @@
 
 use super::super::conditions::Conditions;
 use super::super::forwarding::{Condition, Forwarding, Target};
+use super::super::opening::Opening;
 use super::super::outbound::Fate;
 use super::super::pipeline::Pipeline;
 use super::{LINK_LEN, Lane, Wire};
 use crate::balance::Choice;
-use crate::flow::{Direction, FlowFlags, FlowState, HashSeed, LinkId, NewEntry, NotInserted};
+use crate::flow::{Direction, FlowFlags, FlowState, LinkId, NewEntry, NotInserted};
 use crate::id::{Millis, TargetId};
 use crate::io::isa::Stage;
 use crate::io::{BURST, PacketBuf};
@@ -67,10 +68,9 @@ impl Lane {
 }
 
 impl Wire<'_> {
-    /// The healthy target that a new flow goes to, if there is one (F-4).
+    /// The healthy target that a new flow with this choice hash goes to, if there is one (F-4).
     #[inline(always)]
-    fn choose(&self, seed: &HashSeed, conditions: &Conditions, lane: &Lane) -> Option<TargetId> {
-        let choice_hash = seed.choice(&lane.key, self.gateway.policy.stickiness);
+    fn choose(&self, choice_hash: u64, conditions: &Conditions) -> Option<TargetId> {
         let healthy = |target| conditions.of(target) == Condition::Healthy;
         match self.gateway.map.choose(choice_hash, healthy) {
             Some(Choice { target, fail_open: false }) => Some(target),
@@ -86,29 +86,29 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
     fn run(self) -> usize {
         let Begin { pipeline, forwarding, wire, packets, lanes, before } = self;
         let Pipeline { flows, conditions, outbound, now, worker, counters, choice_seed, .. } = pipeline;
-        // All are chosen for first, as the waits for the rows overlap then.
-        let mut chosen = [TargetId(0); BURST];
-        let mut count = 0;
-        for (lane, chosen) in lanes.iter().zip(&mut chosen) {
+        // All rows are asked for first.
+        let (mut hashes, mut count) = ([0; BURST], 0);
+        for (lane, hash) in lanes.iter().zip(&mut hashes) {
             if lane.guess.is_some() || !begins(wire, lane) {
                 break;
             }
-            let Some(target) = wire.choose(choice_seed, conditions, lane) else { break };
-            *chosen = target;
+            *hash = choice_seed.choice(&lane.key, wire.gateway.policy.stickiness);
+            wire.gateway.map.prefetch(*hash);
             count += 1;
         }
         let cookies = flows.table.own_cookies();
         let fates = outbound.free_fates(wire.underlay.port).iter_mut().skip(before);
+        let mut opening = Opening::new(flows, counters, wire.endpoint_id, count);
         let (mut ready, mut without_state) = (0, 0);
-        for (((packet, lane), fate), target_id) in
-            packets.iter_mut().zip(lanes).zip(fates).zip(chosen).take(count)
-        {
+        let packets = packets.iter_mut().zip(lanes).take(count as usize);
+        for (((packet, lane), choice_hash), fate) in packets.zip(hashes).zip(fates) {
+            let Some(target_id) = wire.choose(choice_hash, conditions) else { break };
             let Some(Some(target)) = forwarding.targets.get(target_id.index()) else { break };
             let Some(template) = &target.template else { break };
             let Some(header) = packet.bytes().first_chunk() else { break };
-            let Some(link) = flows.links.intern_plain(wire.port, header) else { break };
+            let Some(link) = opening.link(wire.port, header) else { break };
             let hash = lane.probe.hash();
-            let seat = match flows.seat(hash, &lane.key, *now) {
+            let seat = match opening.seat(hash, &lane.key, *now) {
                 Ok(seat) => Some(seat),
                 Err(NotInserted::Full) => None,
                 // It began with a packet before this one.
@@ -118,12 +118,12 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
             let cookie = match seat {
                 Some(seat) => {
                     let new = lane.new_entry(target, target_id, link, *now);
-                    let id = flows.take(seat, &lane.key, new, counters);
-                    cookies.of(id, flows.table.entry(id))
+                    let (id, entry) = opening.take(seat, &lane.key, new);
+                    cookies.of(id, entry)
                 }
                 None => {
                     without_state += 1;
-                    flows.stateless_cookie(*worker, hash, lane.direction, link) // F-12
+                    opening.stateless_cookie(*worker, hash, lane.direction) // F-12
                 }
             };
             let source_port = wire.underlay.source_port(template, *worker, hash);
@@ -131,6 +131,7 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
             *fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };
             ready += 1;
         }
+        drop(opening);
         if without_state > 0 {
             counters.gateway(wire.gateway_id).stateless_packets.add(without_state);
         }

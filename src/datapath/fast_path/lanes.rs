@@ -73,16 +73,14 @@ impl Lane {
 
     /// Whether one of its addresses may be of those that never cross a router: multicast and above, 169.254.0.0/16,
     /// fe80::/9, the unspecified address.
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_be_link_scope(&self) -> bool {
-        let four = self.key.version() == 4;
+        if let Some([low, high]) = self.key.v4() {
+            return high >= 0xe000_0000 || low >> 16 == 0xa9fe || high >> 16 == 0xa9fe;
+        }
         [Direction::LowToHigh, Direction::HighToLow].into_iter().any(|way| {
             let (address, _) = self.key.source(way);
-            if four {
-                address >= 0xe000_0000 || address >> 16 == 0xa9fe
-            } else {
-                address >> 120 == 0xff || address >> 119 == 0xfe80 >> 7 || address == 0
-            }
+            address >> 120 == 0xff || address >> 119 == 0xfe80 >> 7 || address == 0
         })
     }
 
