@@ -1,5 +1,5 @@
 //! The control core's side: builds a target group's table and keeps it up to date, one target at a time.
-//! Beside each choice it keeps the score, so that adding a target costs one score a row, and taking one away
+//! Beside each choice it keeps the score, so that adding a target costs a row at most one score, and taking one away
 //! or changing its weight a full look only at the rows that the target is in.
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,11 @@ use super::choose::{Row, TargetMap};
 use super::score::{Member, Score};
 use crate::flow::HashSeed;
 use crate::id::TargetId;
+
+/// So many targets of a group are expected to draw well enough for a row to be looked at by it. Fewer than two of
+/// 16 do in two of a million cases, so that a table's rows look at all targets next to never; more would only
+/// cost. Unit tests have it low, so that both ways are taken.
+const CLOSE: f64 = if cfg!(test) { 2.0 } else { 16.0 };
 
 /// A row with the scores of its choices.
 #[derive(Clone, Copy)]
@@ -66,16 +71,40 @@ impl Builder {
     /// Adds a target. One that has the same id or address is replaced. With weight 0 it is a member
     /// that has no rows.
     pub fn add(&mut self, target: TargetId, address: Ipv4Addr, weight: u16) {
-        let same = |m: &Member| m.target() == target || m.address() == address;
-        while let Some(member) = self.members.iter().find(|m| same(m)) {
-            self.remove(member.target());
-        }
-        let member = Member::new(&self.seed, target, address, weight);
-        for (number, row) in numbered(&mut self.rows) {
-            row.consider(number, &member);
-        }
-        self.members.push(member);
+        self.add_all(&[(target, address, weight)]);
+    }
+
+    /// Adds targets, as [`Builder::add`] would one after the other.
+    ///
+    /// A row looks at the few that draw well for it, not at all of them: a score has the density of an exponential
+    /// distribution, so that of a group's targets [`CLOSE`] are expected within `CLOSE / Σ weight`, and a row whose
+    /// two best are both within that has no better. The rows that are not so lucky look at all newcomers.
+    pub fn add_all(&mut self, targets: &[(TargetId, Ipv4Addr, u16)]) {
         self.made.take();
+        let mut newcomers: Vec<Member> = Vec::with_capacity(targets.len());
+        for &(target, address, weight) in targets {
+            let same = |m: &Member| m.target() == target || m.address() == address;
+            newcomers.retain(|member| !same(member));
+            while let Some(member) = self.members.iter().find(|m| same(m)) {
+                self.remove(member.target());
+            }
+            newcomers.push(Member::new(&self.seed, target, address, weight));
+        }
+        let all = self.members.iter().chain(&newcomers);
+        let limit = CLOSE / all.map(|member| f64::from(member.weight())).sum::<f64>();
+        for member in &newcomers {
+            for number in member.rows_within(limit) {
+                self.rows[usize::from(number)].consider(number, member);
+            }
+        }
+        for (number, row) in numbered(&mut self.rows).filter(|(_, row)| row.second.0.is_above(limit)) {
+            for member in &newcomers {
+                if !row.has(member.target()) {
+                    row.consider(number, member);
+                }
+            }
+        }
+        self.members.append(&mut newcomers);
     }
 
     /// Takes a target away: its rows go to their second choices. Does nothing if it is no member.

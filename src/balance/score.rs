@@ -39,6 +39,11 @@ impl Score {
     /// Worse than any target's.
     pub(super) const NONE: Score = Score { value: f64::INFINITY, address: u32::MAX };
 
+    /// Whether it is worse than `limit`.
+    pub(super) fn is_above(self, limit: f64) -> bool {
+        self.value > limit
+    }
+
     /// Whether it is no target's.
     pub(super) fn is_none(self) -> bool {
         self.value == f64::INFINITY
@@ -101,6 +106,31 @@ impl Member {
         (score < limit).then_some(score)
     }
 
+    /// Every row for which the target may score no worse than `limit`, and few others: the rows of its best draws,
+    /// found from the draws instead of by asking every row. In no order.
+    pub(super) fn rows_within(&self, limit: f64) -> impl Iterator<Item = u16> {
+        // Of stratum `n`, 1 − u is more than (65,535 − n) / 65,536; and −ln(u) is at least 1 − u.
+        let within =
+            move |stratum: &u16| f64::from(u16::MAX - stratum) / 65_536.0 * self.share * BELOW_ONE <= limit;
+        let inverses = [1, 3, 5, 7].map(|n| inverse(self.round[n] | 1));
+        let strata = (0..=u16::MAX).rev().take_while(within).take(if self.weight == 0 { 0 } else { 1 << 16 });
+        strata.map(move |stratum| self.permute_back(stratum, inverses))
+    }
+
+    /// The row that [`Member::permute`] makes this of.
+    #[inline]
+    fn permute_back(&self, stratum: u16, inverses: [u16; 4]) -> u16 {
+        let k = &self.round;
+        let mut x = stratum ^ stratum >> 7 ^ stratum >> 14;
+        x = x.wrapping_mul(inverses[3]) ^ k[6];
+        x ^= x >> 8;
+        x = x.wrapping_mul(inverses[2]) ^ k[4];
+        x ^= x >> 9;
+        x = x.wrapping_mul(inverses[1]) ^ k[2];
+        x ^= x >> 7 ^ x >> 14;
+        x.wrapping_mul(inverses[0]) ^ k[0]
+    }
+
     /// The target's draw for a row: odd multiples of 2^-49, hence exact and neither 0 nor 1.
     #[inline]
     fn draw(&self, row: u16) -> f64 {
@@ -129,6 +159,12 @@ impl Member {
     }
 }
 
+/// The number by which `odd` times it is 1, modulo 2^16 (Newton: each step doubles the bits that are right,
+/// and the number itself has three).
+fn inverse(odd: u16) -> u16 {
+    (0..3).fold(odd, |x, _| x.wrapping_mul(2_u16.wrapping_sub(odd.wrapping_mul(x))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +188,38 @@ mod tests {
                 assert!(!std::mem::replace(stratum, true), "row {row}");
             }
         }
+    }
+
+    // F-4
+    #[test]
+    fn the_permutation_is_taken_back() {
+        for n in 0..10 {
+            let member = member(n, 1);
+            let inverses = [1, 3, 5, 7].map(|n| inverse(member.round[n] | 1));
+            for row in 0..=u16::MAX {
+                assert_eq!(member.permute_back(member.permute(row), inverses), row);
+            }
+        }
+    }
+
+    // F-4
+    #[test]
+    fn no_row_within_a_limit_is_left_out_and_few_beyond_it_are_in() {
+        for (weight, limit) in
+            [(1, 0.0), (1, 1e-4), (1, 0.02), (3, 0.02), (65_535, 1e-7), (1, 0.7), (1, 99.0)]
+        {
+            let member = member(3, weight);
+            let mut found: Vec<u16> = member.rows_within(limit).collect();
+            found.sort_unstable();
+            let value = |row: u16| -libm::log(member.draw(row)) / f64::from(weight);
+            let expected: Vec<u16> = (0..=u16::MAX).filter(|row| value(*row) <= limit).collect();
+            assert!(expected.iter().all(|row| found.binary_search(row).is_ok()), "{weight} {limit}");
+            assert!(found.is_sorted_by(|one, next| one < next), "{weight} {limit}: a row comes twice");
+            if limit < 0.1 {
+                assert!(found.len() <= expected.len() * 11 / 10 + 2, "{weight} {limit}: {}", found.len());
+            }
+        }
+        assert_eq!(member(3, 0).rows_within(f64::INFINITY).count(), 0);
     }
 
     /// The shortcut must never hide a score that is better than the limit.

@@ -278,3 +278,52 @@ fn a_table_is_the_same_one_until_a_member_changes() {
     }
     assert_eq!(builder.map().rows, first.rows);
 }
+
+/// The table as F-4 says it, every row asking every target.
+fn by_definition(members: &[Member]) -> Vec<(TargetId, TargetId)> {
+    let of_row = |row: u16| {
+        let scored = members
+            .iter()
+            .filter_map(|member| Some((member.score_below(row, score::Score::NONE)?, member.target())));
+        let mut scored: Vec<_> = scored.collect();
+        scored.sort_by(|(one, _), (other, _)| one.partial_cmp(other).unwrap());
+        let first = scored[0].1;
+        (first, scored.get(1).map_or(first, |second| second.1))
+    };
+    (0..=u16::MAX).map(of_row).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    // Rows look at the targets that draw well for them only, and at all of them where that is too few.
+    #[test]
+    fn f_4_targets_added_together_have_the_rows_that_each_row_would_give_them(
+        weights in proptest::collection::vec(prop_oneof![4 => 1..4_u16, 1 => Just(0), 1 => any::<u16>()], 1..60),
+        cut in any::<proptest::sample::Index>(),
+        replaced in any::<proptest::sample::Index>(),
+    ) {
+        let all: Vec<_> = (0..).zip(&weights).map(|(n, weight)| (TargetId(n), address(n), *weight)).collect();
+        let (early, late) = all.split_at(cut.index(all.len()));
+        let mut builder = Builder::new(seed(7));
+        builder.add_all(early);
+        builder.add_all(late);
+        // One that comes again under its old address, and its number to another.
+        let again = replaced.index(all.len());
+        builder.add_all(&[(TargetId(900), all[again].1, 2), (TargetId(900), address(900), 5), (TargetId(901), all[again].1, 3)]);
+        let rows: Vec<_> = builder.map().rows.iter().map(|row| (row.first, row.second)).collect();
+        prop_assert!(rows == by_definition(builder.members()));
+        prop_assert_eq!(builder.members().len(), all.len() + 1);
+    }
+}
+
+#[test]
+fn f_4_a_thousand_targets_at_once_are_what_one_after_the_other_are() {
+    let targets: Vec<_> = (0..1000).map(|n| (TargetId(n), address(n), 1 + n % 3)).collect();
+    let mut builder = Builder::new(seed(3));
+    builder.add_all(&targets);
+    assert_eq!(
+        builder.map().rows,
+        group(seed(3), targets.iter().map(|(id, _, weight)| (id.0, *weight))).map().rows
+    );
+}

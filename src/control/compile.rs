@@ -360,6 +360,7 @@ fn follow(builder: &mut Builder, members: &[(Slot, Ipv4Addr, u16)]) {
             builder.remove(*target);
         }
     }
+    let mut added = Vec::new();
     for (slot, address, weight) in members {
         match known.get(&slot.id) {
             Some((known, old)) if known == address => {
@@ -367,9 +368,10 @@ fn follow(builder: &mut Builder, members: &[(Slot, Ipv4Addr, u16)]) {
                     builder.reweight(slot.id, *weight);
                 }
             }
-            _ => builder.add(slot.id, *address, *weight),
+            _ => added.push((slot.id, *address, *weight)),
         }
     }
+    builder.add_all(&added);
 }
 
 fn millis(duration: Duration) -> u32 {
