@@ -417,6 +417,16 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_talks_to_itself_has_a_key_but_no_short_way_to_it() {
+        for (src, dst) in [(1_u16, 2_u16), (2, 1), (5, 5)] {
+            let ports = u32::from(src) << 16 | u32::from(dst);
+            assert!(V4Flows::of(EndpointId(3), 17).between(7, 7, ports).is_none());
+            let key = FlowKey::of_v4(EndpointId(3), 17, 7, 7, ports);
+            assert_eq!(key, FlowKey::new(EndpointId(3), 4, 17, 7, 7, src, dst));
+        }
+    }
+
+    #[test]
     fn is_40_bytes_and_prints_addresses() {
         assert_eq!(size_of::<FlowKey>(), 40);
         let (key, way) = FlowKey::new(EndpointId(3), 4, 6, 0xc0a8_0002, 0x0a00_0001, 1024, 443);

@@ -192,6 +192,19 @@ mod tests {
         }
 
         #[test]
+        fn a_word_more_takes_as_much_off_the_checksum(mut header: [u8; 20], word: u16, none: bool) {
+            if none {
+                header = [0; 20];
+            }
+            header[2..4].fill(0);
+            let without = naive_checksum(&header);
+            for word in [word, 0, 1, u16::MAX - 1, u16::MAX, without, !without] {
+                header[2..4].copy_from_slice(&word.to_be_bytes());
+                prop_assert_eq!(with_word(without, word), naive_checksum(&header));
+            }
+        }
+
+        #[test]
         fn the_header_of_one_checksum_is_right(mut header: [u8; 20], bit in 0u16..16, few: bool) {
             if few {
                 header = header.map(|byte| if byte < 128 { 0 } else { 0xff });
