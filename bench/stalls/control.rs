@@ -1,6 +1,7 @@
 //! What a neighbour's news costs the control core: a new forwarding state of everything, of which only one
 //! target's link-layer address is another.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,6 +66,7 @@ pub fn measure() {
     let config = NodeConfig::parse(NODE).expect("a sound configuration");
     let node = NodeFacts {
         scope: NodeScope::default(),
+        subnets: BTreeMap::new(),
         ports: Vec::new(),
         endpoints: Vec::new(),
         interfaces: Vec::new(),
