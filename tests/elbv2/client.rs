@@ -59,15 +59,9 @@ impl Client {
         Some(Answer { status, head, body })
     }
 
-    /// The next answer, whole or as far as it came before the connection's end.
-    pub fn partial_answer(&mut self) -> Option<()> {
-        while find(&self.received, b"\r\n\r\n").is_none() && self.more() {}
-        let end = find(&self.received, b"\r\n\r\n")? + 4;
-        let head = String::from_utf8(self.received.drain(..end).collect()).unwrap();
-        let length = content_length(&head);
-        while self.received.len() < length && self.more() {}
-        self.received.drain(..length.min(self.received.len()));
-        Some(())
+    /// Whether the server has given the connection up. Nothing is read for that.
+    pub fn is_reset(&self) -> bool {
+        self.stream.take_error().unwrap().is_some()
     }
 
     /// Whether nothing but an alert of TLS comes before the end.

@@ -39,17 +39,17 @@ fn a_client_that_never_reads_is_ended_and_holds_no_one_up() {
         write!(form, "&Targets.member.{}.Id=10.1.{high}.{low}", number + 1).unwrap();
     }
     assert_eq!(served.connect().post(&form).status, 200);
-    // Half a megabyte of answer a request, more than any socket's buffers hold.
+    // Half a megabyte of answer a request, in all more than any socket's buffers hold.
     let health = format!("Action=DescribeTargetHealth&Version=2015-12-01&TargetGroupArn={GROUP}");
     let mut deaf = served.connect();
     deaf.send(request("", &health).repeat(40));
     let start = Instant::now();
-    while start.elapsed() < LIMITS.silence * 3 {
+    // What it has not taken goes with the connection, and is not kept by the kernel either.
+    while !deaf.is_reset() {
+        assert!(start.elapsed() < Duration::from_secs(90), "it is still served");
         assert_eq!(served.connect().post(DESCRIBE).status, 200);
         std::thread::sleep(Duration::from_millis(50));
     }
-    let answers = std::iter::from_fn(|| deaf.partial_answer()).count();
-    assert!(answers < 40, "{answers} answers were kept for it");
 }
 
 #[test]

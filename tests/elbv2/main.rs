@@ -4,6 +4,7 @@
 mod actions;
 mod bad_input;
 mod client;
+mod company;
 mod crowds;
 mod endpoint;
 #[path = "../control_socket/fake.rs"]

@@ -14,6 +14,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -189,6 +190,7 @@ async fn run(
 ) {
     // Answers are small, and what waits for more of them is a client.
     stream.set_nodelay(true).ok();
+    let socket = SockRef::from(&stream).try_clone();
     let stream = Progress::new(stream, Rc::clone(&visit));
     let served = async {
         match acceptor {
@@ -203,9 +205,13 @@ async fn run(
         }
     };
     tokio::select! {
-        () = served => {}
+        () = served => return,
         () = visit.evicted() => tracing::debug!(peer = %visit.peer(), "it made room for a newcomer"),
         () = visit.silent_for(limits.silence) => tracing::debug!(peer = %visit.peer(), "it was silent"),
+    }
+    if let Ok(socket) = socket {
+        // Else the kernel would keep what it has not taken, and offer it for minutes.
+        socket.set_linger(Some(Duration::ZERO)).ok();
     }
 }
 

@@ -44,14 +44,13 @@ pub fn nothing_reserved(result: &mut Fields) {
     result.insert("CapacityReservationState".to_owned(), json!([]));
 }
 
-/// The tunnels' addresses are IPv4, and the method takes no other.
-pub fn geneve(params: &mut Fields) -> Result<(), Fault> {
-    match params.remove("IpAddressType").as_ref().and_then(Value::as_str) {
-        None | Some("ipv4") => Ok(()),
-        Some(other) => Err(Fault::invalid(format!(
-            "The IP address type '{other}' of a GENEVE target group must be 'ipv4'"
-        ))),
+/// Terraform sends the VPC that it was given none of as an empty one.
+#[expect(clippy::unnecessary_wraps, reason = "it stands where others refuse")]
+pub fn no_empty_vpc(params: &mut Fields) -> Result<(), Fault> {
+    if params.get("VpcId").is_some_and(|vpc| *vpc == "") {
+        params.remove("VpcId");
     }
+    Ok(())
 }
 
 /// The port that is checked, as a number.
@@ -64,58 +63,20 @@ pub fn checked_port(result: &mut Fields) {
     }
 }
 
-/// `ForwardConfig` with one target group says what `TargetGroupArn` says, which is what the method takes.
-pub fn one_forward(params: &mut Fields) -> Result<(), Fault> {
-    for (index, action) in items(params, "DefaultActions").enumerate() {
-        // The order of one action among one.
-        action.remove("Order");
-        let Some(mut config) = action.remove("ForwardConfig") else { continue };
-        let sticky = config.pointer("/TargetGroupStickinessConfig/Enabled");
-        if sticky.is_some_and(|sticky| *sticky == true) {
+/// Listeners of other load balancers may stick to one of several target groups; here the word is taken where it
+/// says nothing.
+pub fn no_stickiness(params: &mut Fields) -> Result<(), Fault> {
+    for action in items(params, "DefaultActions") {
+        let config = action.get_mut("ForwardConfig").and_then(Value::as_object_mut);
+        let sticky = config.and_then(|config| config.remove("TargetGroupStickinessConfig"));
+        if sticky.is_some_and(|sticky| sticky["Enabled"] == true) {
             return Err(Fault::new(
                 "InvalidLoadBalancerAction",
                 "A Gateway Load Balancer's listener has no stickiness: it is an attribute of the target group",
             ));
         }
-        let groups = config.get_mut("TargetGroups").and_then(Value::as_array_mut);
-        let Some(groups) = groups.filter(|groups| !groups.is_empty()) else { continue };
-        if groups.len() > 1 {
-            return Err(Fault::new(
-                "TooManyUniqueTargetGroupsPerLoadBalancer",
-                "A Gateway Load Balancer's listener forwards to one target group",
-            ));
-        }
-        let Some(arn) = groups[0].get_mut("TargetGroupArn").map(Value::take) else {
-            return Err(Fault::invalid(format!(
-                "DefaultActions.member.{}.ForwardConfig.TargetGroups.member.1.TargetGroupArn is missing",
-                index + 1
-            )));
-        };
-        match action.get("TargetGroupArn") {
-            Some(other) if *other != arn => {
-                return Err(Fault::invalid(format!(
-                    "DefaultActions.member.{} names one target group and its ForwardConfig another",
-                    index + 1
-                )));
-            }
-            _ => action.insert("TargetGroupArn".to_owned(), arn),
-        };
     }
     Ok(())
-}
-
-/// The actions of listeners and rules in both of the ways to say them.
-pub fn with_forward_config(result: &mut Fields) {
-    for (objects, list) in [("Listeners", "DefaultActions"), ("Rules", "Actions")] {
-        for object in items(result, objects) {
-            for action in items(object, list) {
-                if let Some(arn) = action.get("TargetGroupArn").cloned() {
-                    let config = json!({"TargetGroups": [{"TargetGroupArn": arn}]});
-                    action.entry("ForwardConfig").or_insert(config);
-                }
-            }
-        }
-    }
 }
 
 /// The structures in the list `name`.

@@ -61,18 +61,15 @@ const SUBNET_MAPPINGS: Member = taken(
     "SubnetMappings",
     Shape::List(&Shape::Structure(&[
         taken("SubnetId", Shape::Text),
-        refused("AllocationId", CONFIGURATION, ADDRESSES),
-        refused("PrivateIPv4Address", CONFIGURATION, ADDRESSES),
-        refused("IPv6Address", CONFIGURATION, ADDRESSES),
-        refused("SourceNatIpv6Prefix", CONFIGURATION, ADDRESSES),
+        taken("AllocationId", Shape::Text),
+        taken("PrivateIPv4Address", Shape::Text),
+        taken("IPv6Address", Shape::Text),
+        refused("SourceNatIpv6Prefix", CONFIGURATION, NO_SOURCE_NAT_WHY),
     ])),
 );
-const ADDRESSES: &str = "A Gateway Load Balancer has no address in a subnet that could be chosen";
-const NO_SOURCE_NAT: Member = refused(
-    "EnablePrefixForIpv6SourceNat",
-    CONFIGURATION,
-    "Source NAT prefixes are not supported for load balancers with type 'gateway'",
-);
+const NO_SOURCE_NAT_WHY: &str =
+    "Source NAT prefixes are not supported for load balancers with type 'gateway'";
+const NO_SOURCE_NAT: Member = refused("EnablePrefixForIpv6SourceNat", CONFIGURATION, NO_SOURCE_NAT_WHY);
 
 const ZONES: Member = taken(
     "AvailabilityZones",
@@ -113,10 +110,6 @@ const ACTIONS_SHAPE: Shape = Shape::List(&Shape::Structure(&[
     refused("JwtValidationConfig", ACTION, ONLY_FORWARD),
 ]));
 const DEFAULT_ACTIONS: Member = taken("DefaultActions", ACTIONS_SHAPE);
-const NO_PORT: &str =
-    "A Gateway Load Balancer's listener has no port: it takes every IP packet of every port";
-const NO_PROTOCOL: &str =
-    "A Gateway Load Balancer's listener has no protocol: it takes every IP packet of every protocol";
 const NO_TLS: &str = "A Gateway Load Balancer's listener does not end TLS";
 const LISTENERS_OUT: Member =
     taken("Listeners", Shape::List(&Shape::Structure(&[LISTENER, LOAD_BALANCER, DEFAULT_ACTIONS])));
@@ -219,16 +212,8 @@ pub static ACTIONS: &[Action] = &[
                 NAME,
                 SUBNETS,
                 SUBNET_MAPPINGS,
-                refused(
-                    "SecurityGroups",
-                    CONFIGURATION,
-                    "Security groups are not supported for load balancers with type 'gateway'",
-                ),
-                refused(
-                    "Scheme",
-                    CONFIGURATION,
-                    "A scheme is not supported for load balancers with type 'gateway'",
-                ),
+                taken("SecurityGroups", TEXTS),
+                taken("Scheme", Shape::Text),
                 TAGS,
                 taken("Type", Shape::Text),
                 IP_ADDRESS_TYPE,
@@ -288,7 +273,7 @@ pub static ACTIONS: &[Action] = &[
         )
     },
     Action {
-        prepare: adapt::geneve,
+        prepare: adapt::no_empty_vpc,
         ..plain(
             "CreateTargetGroup",
             "create-target-group",
@@ -358,8 +343,7 @@ pub static ACTIONS: &[Action] = &[
         )
     },
     Action {
-        prepare: adapt::one_forward,
-        finish: adapt::with_forward_config,
+        prepare: adapt::no_stickiness,
         ..plain(
             "CreateListener",
             "create-listener",
@@ -367,8 +351,8 @@ pub static ACTIONS: &[Action] = &[
                 LOAD_BALANCER,
                 DEFAULT_ACTIONS,
                 TAGS,
-                refused("Port", INVALID, NO_PORT),
-                refused("Protocol", INVALID, NO_PROTOCOL),
+                taken("Port", Shape::Number),
+                taken("Protocol", Shape::Text),
                 refused("SslPolicy", CONFIGURATION, NO_TLS),
                 refused("Certificates", CONFIGURATION, NO_TLS),
                 refused("AlpnPolicy", CONFIGURATION, NO_TLS),
@@ -377,26 +361,22 @@ pub static ACTIONS: &[Action] = &[
             &[LISTENERS_OUT],
         )
     },
+    plain(
+        "DescribeListeners",
+        "describe-listeners",
+        &[LOAD_BALANCER, taken("ListenerArns", LISTENERS), MARKER, PAGE_SIZE],
+        &[LISTENERS_OUT, NEXT_MARKER],
+    ),
     Action {
-        finish: adapt::with_forward_config,
-        ..plain(
-            "DescribeListeners",
-            "describe-listeners",
-            &[LOAD_BALANCER, taken("ListenerArns", LISTENERS), MARKER, PAGE_SIZE],
-            &[LISTENERS_OUT, NEXT_MARKER],
-        )
-    },
-    Action {
-        prepare: adapt::one_forward,
-        finish: adapt::with_forward_config,
+        prepare: adapt::no_stickiness,
         ..plain(
             "ModifyListener",
             "modify-listener",
             &[
                 LISTENER,
                 DEFAULT_ACTIONS,
-                refused("Port", INVALID, NO_PORT),
-                refused("Protocol", INVALID, NO_PROTOCOL),
+                taken("Port", Shape::Number),
+                taken("Protocol", Shape::Text),
                 refused("SslPolicy", CONFIGURATION, NO_TLS),
                 refused("Certificates", CONFIGURATION, NO_TLS),
                 refused("AlpnPolicy", CONFIGURATION, NO_TLS),
@@ -419,27 +399,24 @@ pub static ACTIONS: &[Action] = &[
             Shape::List(&Shape::Structure(&[taken("ResourceArn", Shape::Text), TAGS])),
         )],
     ),
-    Action {
-        finish: adapt::with_forward_config,
-        ..plain(
-            "DescribeRules",
-            "describe-rules",
-            &[LISTENER, taken("RuleArns", RULES), MARKER, PAGE_SIZE],
-            &[
-                taken(
-                    "Rules",
-                    Shape::List(&Shape::Structure(&[
-                        taken("RuleArn", Shape::Text),
-                        taken("Priority", Shape::Text),
-                        taken("Conditions", Shape::List(&Shape::Structure(&[]))),
-                        taken("Actions", ACTIONS_SHAPE),
-                        taken("IsDefault", Shape::Flag),
-                    ])),
-                ),
-                NEXT_MARKER,
-            ],
-        )
-    },
+    plain(
+        "DescribeRules",
+        "describe-rules",
+        &[LISTENER, taken("RuleArns", RULES), MARKER, PAGE_SIZE],
+        &[
+            taken(
+                "Rules",
+                Shape::List(&Shape::Structure(&[
+                    taken("RuleArn", Shape::Text),
+                    taken("Priority", Shape::Text),
+                    taken("Conditions", Shape::List(&Shape::Structure(&[]))),
+                    taken("Actions", ACTIONS_SHAPE),
+                    taken("IsDefault", Shape::Flag),
+                ])),
+            ),
+            NEXT_MARKER,
+        ],
+    ),
     plain(
         "DescribeAccountLimits",
         "describe-account-limits",
