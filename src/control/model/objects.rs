@@ -191,8 +191,8 @@ impl State {
         &self,
         reference: &str,
     ) -> Result<(&LoadBalancer, &Listener), ModelError> {
-        self.load_balancers()
-            .find(|balancer| balancer.listener_arn().as_deref() == Some(reference))
+        self.named_in(reference, 2)
+            .filter(|balancer| balancer.listener_arn().as_deref() == Some(reference))
             .or_else(|| self.load_balancer(reference).ok())
             .and_then(|balancer| Some((balancer, balancer.listener.as_ref()?)))
             .ok_or_else(|| {
@@ -206,9 +206,14 @@ impl State {
     /// # Errors
     /// `RuleNotFound`.
     pub fn load_balancer_of_rule(&self, arn: &str) -> Result<&LoadBalancer, ModelError> {
-        self.load_balancers()
-            .find(|balancer| balancer.rule_arn().as_deref() == Some(arn))
+        self.named_in(arn, 3)
+            .filter(|balancer| balancer.rule_arn().as_deref() == Some(arn))
             .ok_or_else(|| ModelError::new(ErrorCode::RuleNotFound, format!("Rule '{arn}' not found")))
+    }
+
+    /// The load balancer whose name is the part of `arn` with so many parts behind it.
+    fn named_in(&self, arn: &str, behind: usize) -> Option<&LoadBalancer> {
+        self.load_balancers.get(arn.rsplit('/').nth(behind)?).map(AsRef::as_ref)
     }
 
     /// The group that a load balancer of this state forwards to; none where it has no listener.
@@ -367,7 +372,9 @@ fn find<'a, T>(
     arn: impl Fn(&T) -> String,
 ) -> Option<&'a T> {
     if name_or_arn.contains(':') {
-        objects.values().map(AsRef::as_ref).find(|object| arn(object) == name_or_arn)
+        // An ARN ends in the name and the id: no need to look at every object.
+        let name = name_or_arn.rsplit('/').nth(1)?;
+        objects.get(name).map(AsRef::as_ref).filter(|object| arn(object) == name_or_arn)
     } else {
         objects.get(name_or_arn).map(AsRef::as_ref)
     }

@@ -2,6 +2,8 @@
 //! with. This node has no subnets; it keeps and shows those that AWS's tools speak of, and goes by the
 //! zone that each stands for, where it knows one.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::error::{ErrorCode, ModelError};
 use super::name::{ForeignId, Zone};
 
@@ -41,29 +43,32 @@ impl Placement {
     /// `InvalidConfigurationRequest` for two subnets of one zone, for a subnet that is given twice, and where
     /// the zones of some are known and those of others are not; the path is `[INDEX]`.
     pub fn of_subnets(subnets: Vec<(ForeignId, Option<Zone>)>) -> Result<Placement, ModelError> {
-        let mut places: Vec<Place> = Vec::with_capacity(subnets.len());
+        let mut places: BTreeMap<ForeignId, Option<Zone>> = BTreeMap::new();
+        let mut zones = BTreeSet::new();
         for (position, (id, zone)) in subnets.into_iter().enumerate() {
             let refused = |message: String| {
                 let error = ModelError::new(ErrorCode::InvalidConfigurationRequest, message);
                 Err(error.under(&format!("[{position}]")))
             };
-            if places.iter().any(|place| place.subnet.as_ref() == Some(&id)) {
+            if places.contains_key(&id) {
                 return refused(format!("The subnet '{id}' is given twice"));
             }
-            if zone.is_some() && places.iter().any(|place| place.zone == zone) {
+            if zone.as_ref().is_some_and(|zone| !zones.insert(zone.clone())) {
                 return refused(
                     "A load balancer cannot be attached to multiple subnets in the same Availability Zone"
                         .to_owned(),
                 );
             }
-            if places.first().is_some_and(|first| first.zone.is_some() != zone.is_some()) {
+            if places.first_key_value().is_some_and(|(_, first)| first.is_some() != zone.is_some()) {
                 return refused(format!(
                     "The zones of all subnets of a load balancer must be known, or of none; that of '{id}' is {}",
                     if zone.is_some() { "known" } else { "not" }
                 ));
             }
-            places.push(Place { zone, subnet: Some(id) });
+            places.insert(id, zone);
         }
+        let place = |(id, zone)| Place { zone, subnet: Some(id) };
+        let mut places: Vec<Place> = places.into_iter().map(place).collect();
         places.sort();
         Ok(Placement(places))
     }
