@@ -53,12 +53,13 @@ impl NodeConfig {
 
     /// That every endpoint's load balancer is one of `state`, as long as that is the operator's document
     /// as it was written: a slip is told before EAL starts. What was changed since may have been changed on
-    /// purpose; an endpoint whose load balancer was deleted drops its packets, and does so after a restart.
+    /// purpose; an endpoint whose load balancer was deleted drops its packets, and does so after a restart. Nor
+    /// is it held against a node that has none at all yet: they may be made by the socket or by AWS's API.
     ///
     /// # Errors
     /// The first endpoint that leads nowhere.
     pub fn agrees_with(&self, state: &State) -> Result<(), ConfigError> {
-        if state.generation() > 0 {
+        if state.generation() > 0 || state.load_balancers().next().is_none() {
             return Ok(());
         }
         for (position, endpoint) in self.endpoints.iter().enumerate() {

@@ -209,6 +209,8 @@ fn an_endpoint_that_leads_to_no_load_balancer_is_refused() {
         error.to_string(),
         "endpoints[0].load_balancer: there is no load balancer 'gw'; there are [gateway]"
     );
+    // A node that is given everything later, by Terraform say, starts with nothing.
+    assert_eq!(config.agrees_with(&State::default()), Ok(()));
 }
 
 #[test]
