@@ -36,7 +36,7 @@ pub(in crate::cli) struct ChangeFlags {
 impl ChangeFlags {
     /// The parameters of a change: its own, and those of every change.
     pub(in crate::cli) fn added_to(&self, params: &impl Serialize) -> Result<Value, CliError> {
-        let common = Common { if_generation: self.if_generation };
+        let common = Common { if_generation: self.if_generation, ..Common::default() };
         let json = |value: Result<Value, serde_json::Error>| {
             value.map_err(|error| CliError::Unreadable(error.to_string()))
         };

@@ -78,7 +78,10 @@ pub(super) fn make(call: &Call<'_>, change: &Change) -> Result<Differences, Chan
     let applied = call.service.apply(change)?;
     let differences = match applied.outcome {
         Outcome::Whole { differences } => differences.iter().map(ToString::to_string).collect(),
-        Outcome::Object { .. } | Outcome::Attributes { .. } | Outcome::Targets { .. } => Vec::new(),
+        Outcome::Object { .. }
+        | Outcome::Attributes { .. }
+        | Outcome::Tags { .. }
+        | Outcome::Targets { .. } => Vec::new(),
     };
     Ok(Differences { differences, generation: applied.generation })
 }
