@@ -28,6 +28,8 @@ fn connections_that_never_finish_their_request_lock_nobody_out() {
     slow.iter_mut().for_each(|client| client.send(half_a_body()));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(served.connect().post(DESCRIBE).status, 200);
+    let start = Instant::now();
+    assert!(slow.iter_mut().any(|client| client.ends() && start.elapsed() < Duration::from_secs(10)));
 }
 
 #[test]
