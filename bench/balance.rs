@@ -11,13 +11,13 @@ use flowgate::balance::Builder;
 use flowgate::flow::HashSeed;
 use flowgate::id::TargetId;
 
-fn add(builder: &mut Builder, n: u16) {
-    builder.add(TargetId(n), Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n)), 10);
+fn target(n: u16) -> (TargetId, Ipv4Addr, u16) {
+    (TargetId(n), Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n)), 10)
 }
 
 fn group_of(targets: u16) -> Builder {
     let mut builder = Builder::new(HashSeed::from_secret(b"bench"));
-    (0..targets).for_each(|n| add(&mut builder, n));
+    builder.add_all(&(0..targets).map(target).collect::<Vec<_>>());
     builder
 }
 
@@ -31,7 +31,7 @@ fn build(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("remove and add one", targets), |b| {
             b.iter(|| {
                 builder.remove(TargetId(5));
-                add(&mut builder, 5);
+                builder.add_all(&[target(5)]);
             });
         });
         let mut weight = 10;

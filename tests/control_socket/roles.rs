@@ -18,7 +18,7 @@ const OTHER_GROUPS: [u32; 40] = [4242; 40];
 
 /// A daemon with a socket of the group `daemon`, in a folder that all may look into; none if we are not
 /// root and cannot be others.
-fn daemon(limits: Limits, mode: u32) -> Option<Daemon> {
+pub fn daemon(limits: Limits, mode: u32) -> Option<Daemon> {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: only root can be somebody else");
         return None;
@@ -48,6 +48,11 @@ fn connect_as(uid: u32, gid: u32, groups: &[u32], path: &Path) -> io::Result<Uni
             .join()
             .unwrap()
     })
+}
+
+/// A connection of somebody who only looks.
+pub fn connect_as_nobody(daemon: &Daemon) -> UnixStream {
+    connect_as(NOBODY, NOBODY, &[], &daemon.path()).unwrap()
 }
 
 /// The role in the hello, and the client.
@@ -80,7 +85,7 @@ fn the_kernel_says_who_is_an_admin_also_by_a_supplementary_group() {
 #[test]
 fn whoever_only_looks_sees_everything_and_is_refused_every_change() {
     let Some(daemon) = daemon(Limits::default(), 0o666) else { return };
-    let (_, mut client) = greeted(connect_as(NOBODY, NOBODY, &[], &daemon.path()).unwrap());
+    let (_, mut client) = greeted(connect_as_nobody(&daemon));
     for method in methods::debug_dispatcher().methods() {
         // Without parameters: what gets as far as asking for them was allowed.
         let error = client.call(method.name, json!({})).err();
@@ -115,7 +120,7 @@ fn the_mode_says_who_gets_in_at_all() {
 #[test]
 fn those_who_only_look_take_no_admins_place() {
     let Some(daemon) = daemon(Limits { connections: 4, subscribers: 3 }, 0o666) else { return };
-    let stranger = || connect_as(NOBODY, NOBODY, &[], &daemon.path()).unwrap();
+    let stranger = || connect_as_nobody(&daemon);
     let mut admins: Vec<Client> = (0..2).map(|_| Client::connect(&daemon.path())).collect();
     // Of three places for subscribers they have two.
     let mut strangers: Vec<Client> = (0..2).map(|_| greeted(stranger()).1).collect();
@@ -137,7 +142,7 @@ fn those_who_only_look_take_no_admins_place() {
 fn the_silent_who_only_look_make_room_first() {
     let Some(daemon) = daemon(Limits { connections: 2, subscribers: 1 }, 0o666) else { return };
     let mut admin = Client::connect(&daemon.path());
-    let (_, mut stranger) = greeted(connect_as(NOBODY, NOBODY, &[], &daemon.path()).unwrap());
+    let (_, mut stranger) = greeted(connect_as_nobody(&daemon));
     // The admin is silent for longer.
     stranger.call("describe-ports", json!({})).unwrap();
     let mut other = Client::connect(&daemon.path());
@@ -150,8 +155,7 @@ fn the_silent_who_only_look_make_room_first() {
 #[test]
 fn half_of_the_subscribers_may_be_peers_that_only_read() {
     let Some(daemon) = daemon(Limits { connections: 8, subscribers: 3 }, 0o666) else { return };
-    let mut strangers: Vec<Client> =
-        (0..3).map(|_| greeted(connect_as(NOBODY, NOBODY, &[], &daemon.path()).unwrap()).1).collect();
+    let mut strangers: Vec<Client> = (0..3).map(|_| greeted(connect_as_nobody(&daemon)).1).collect();
     assert!(strangers[0].call("subscribe", json!({})).is_ok());
     assert!(strangers[1].call("subscribe", json!({})).is_ok());
     let error = strangers[2].call("subscribe", json!({})).unwrap_err();

@@ -80,6 +80,9 @@ fn push(stream: &mut UnixStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).is_ok()
 }
 
+/// What bad clients of one kind do to the socket at this path.
+type Crowd = fn(&Path);
+
 /// A thousand that connect and say nothing, or begin a line and go no further.
 fn idle_and_slow(path: &Path) {
     let mut crowd = Vec::new();
@@ -116,7 +119,7 @@ fn never_reading(path: &Path) {
         for (number, stream) in crowd.iter_mut().enumerate() {
             let line = if number % 2 == 0 { batch.clone() } else { format!("{request}\n") };
             // As much as goes; half a line is as bad as any.
-            stream.write(line.as_bytes()).ok();
+            push(stream, line.as_bytes());
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -190,7 +193,7 @@ fn no_crowd_at_the_control_socket_costs_a_packet_or_keeps_an_operator_out() {
     let (memory, descriptors) = (lab.gateway().resident(), lab.gateway().descriptors());
     let events = lab.gateway().events.all().len();
     let stream = Stream::start(&lab);
-    let crowds: [(&str, fn(&Path)); 4] = [
+    let crowds: [(&str, Crowd); 4] = [
         ("idle and slow", idle_and_slow),
         ("never reading", never_reading),
         ("nonsense", nonsense),
