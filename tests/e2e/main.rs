@@ -19,4 +19,5 @@ mod reset;
 mod routed;
 mod silent;
 mod sizes;
+mod speed;
 mod wire;
