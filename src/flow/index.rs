@@ -187,10 +187,22 @@ impl Index {
         self.buckets.prefetch_scaled(cut32(hash));
     }
 
-    /// The first entry that has the tag in the home bucket, or [`NO_ENTRY`].
+    /// The first entry that has the tag in the home bucket, or [`NO_ENTRY`]. If the flow may be away, where it would
+    /// be is asked for.
     #[inline(always)]
     pub(super) fn guess(&self, hash: u64) -> u32 {
-        self.buckets.at_scaled(cut32(hash)).first(tag(hash))
+        let bucket = self.buckets.at_scaled(cut32(hash));
+        if bucket.has_strays() {
+            self.prefetch_other(hash);
+        }
+        bucket.first(tag(hash))
+    }
+
+    /// One bucket in forty has a stray.
+    #[cold]
+    #[inline(never)]
+    fn prefetch_other(&self, hash: u64) {
+        self.buckets.prefetch(self.other(self.home(hash), tag(hash)));
     }
 
     /// Reads the hash's home bucket for an insertion.

@@ -60,18 +60,16 @@ impl Queue {
     /// The oldest flow's entry.
     #[inline(always)]
     pub(super) fn first(&self, ends: Ends) -> Option<u32> {
-        self.ahead(ends, 0)
+        // It is no gap.
+        (ends.len > 0).then(|| *self.places.at(ends.first))
     }
 
-    /// The entry in the place that is so many behind the first one's, unless it is a gap's: a flow that goes after
-    /// `ahead` others at most.
+    /// The entry in the place that is so many behind the first one's, unless it is a gap's or beyond the last: a flow
+    /// that goes after `ahead` others at most.
     #[inline(always)]
     pub(super) fn ahead(&self, ends: Ends, ahead: u32) -> Option<u32> {
-        if ahead >= ends.len {
-            return None;
-        }
         let number = *self.places.at(self.after(ends.first, ahead));
-        (number < GAP).then_some(number)
+        (ahead < ends.len && number < GAP).then_some(number)
     }
 
     /// Adds the flow of an entry, which is in no queue, as the newest; returns its place.

@@ -348,13 +348,14 @@ impl Table {
     #[inline(always)]
     fn room(&self) -> Option<Room> {
         let header = self.header.at(0);
+        if header.counts[FlowState::Free.index()] == 0 {
+            let ended = self.ended.first(header.ended).map(Room::Ended);
+            return ended.or_else(|| self.half_open.first(header.half_open).map(Room::HalfOpen));
+        }
         if header.fresh < self.capacity() {
             return Some(Room::Unused(header.fresh));
         }
-        let free = self.free.peek(header.free, 0).map(Room::Free);
-        let ended = || self.ended.first(header.ended).map(Room::Ended);
-        let half_open = || self.half_open.first(header.half_open).map(Room::HalfOpen);
-        free.or_else(ended).or_else(half_open)
+        self.free.peek(header.free, 0).map(Room::Free)
     }
 
     /// Asks for the entry of a flow that may go soon, and for the bucket of one that may go sooner, whose entry is
