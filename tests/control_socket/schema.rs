@@ -80,6 +80,29 @@ fn broken(
             let count = rule.as_array().unwrap().iter().filter(fits).count();
             if count == 1 { None } else { told(format!("{value} fits {count} of {rule}")) }
         }
+        "minLength" | "maxLength" => {
+            let length = value.as_str()?.chars().count() as f64;
+            let wrong = if keyword == "minLength" { length < number() } else { length > number() };
+            if wrong {
+                told(format!("{value} has {length} characters, and {keyword} is {rule}"))
+            } else {
+                None
+            }
+        }
+        "maxProperties" => {
+            let count = value.as_object()?.len() as f64;
+            if count > number() {
+                told(format!("it has {count} members, and {rule} are allowed"))
+            } else {
+                None
+            }
+        }
+        "propertyNames" => value
+            .as_object()?
+            .keys()
+            .find_map(|name| fault(root, rule, &Value::from(name.as_str()), &format!("{at}.{name}"))),
+        "not" if fits(&rule) => told(format!("{value} is {rule}")),
+        "not" => None,
         "minimum" => value.as_f64().filter(|n| *n < number()).and_then(|n| told(format!("{n} < {rule}"))),
         "maximum" => value.as_f64().filter(|n| *n > number()).and_then(|n| told(format!("{n} > {rule}"))),
         word if UNCHECKED.contains(&word) => None,
@@ -94,11 +117,13 @@ fn it_tells_what_fits_from_what_does_not() {
     let object = json!({"type": "object", "required": ["a"], "additionalProperties": false, "properties": {
         "a": {"$ref": "#/s"}, "b": {"type": ["integer", "null"], "minimum": 1, "maximum": 3},
         "c": {"type": "array", "items": {"enum": ["x", "y"]}},
-        "d": {"oneOf": [{"const": 1}, {"type": "integer"}]}, "e": {"anyOf": [{"$ref": "#/s"}, {"type": "null"}]}
+        "d": {"oneOf": [{"const": 1}, {"type": "integer"}]}, "e": {"anyOf": [{"$ref": "#/s"}, {"type": "null"}]},
+        "f": {"not": {"const": "all"}, "minLength": 2, "maxLength": 3},
+        "g": {"maxProperties": 1, "propertyNames": {"maxLength": 1}}
     }});
     for good in [
         json!({"a": ""}),
-        json!({"a": "", "b": null, "c": ["x"], "d": 2, "e": null}),
+        json!({"a": "", "b": null, "c": ["x"], "d": 2, "e": null, "f": "any", "g": {"x": 1}}),
         json!({"a": "", "b": 3}),
     ] {
         assert_eq!(fault(&root, &object, &good, ""), None);
@@ -113,6 +138,11 @@ fn it_tells_what_fits_from_what_does_not() {
         json!({"a": "", "c": ["z"]}),
         json!({"a": "", "d": 1}),
         json!({"a": "", "e": 1}),
+        json!({"a": "", "f": "all"}),
+        json!({"a": "", "f": "y"}),
+        json!({"a": "", "f": "many"}),
+        json!({"a": "", "g": {"x": 1, "y": 1}}),
+        json!({"a": "", "g": {"long": 1}}),
     ] {
         assert!(fault(&root, &object, &bad, "").is_some(), "{bad}");
     }

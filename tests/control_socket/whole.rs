@@ -125,6 +125,7 @@ fn a_change_is_taken_back_and_that_can_be_taken_back_too() {
     let history = client.call("history", json!({})).unwrap();
     let told: Vec<_> = history["History"].as_array().unwrap().iter().collect();
     assert_eq!(told.iter().map(|entry| entry["Generation"].clone()).collect::<Vec<_>>(), [2, 1, 0]);
+    assert!(told[..2].iter().all(|entry| entry["By"] == "root"), "{history}");
     assert_eq!(told[0]["What"], json!(["Target group 'spare' is deleted"]));
     assert_eq!((&told[0]["Current"], told[1].get("Current")), (&json!(true), None));
     let changed = export(&mut client);

@@ -95,7 +95,9 @@ impl Requests {
         let prepared = actions::prepare(query::parse(&body)?)?;
         let action = prepared.action.name;
         known.action = Some(action);
-        let session = Session::new(Peer { uid: NOBODY, pid: None, role }, Rc::clone(&self.subscribers));
+        let who = known.who.as_deref().map_or("elbv2".to_owned(), |who| format!("elbv2, as {who}"));
+        let peer = Peer { uid: NOBODY, pid: None, role };
+        let session = Session::new(peer, Rc::clone(&self.subscribers)).on_behalf_of(who);
         let call = Call { service: &*self.service, session: &session };
         prepared.run(&call, &self.methods).await.map_err(|fault| match fault.status {
             StatusCode::FORBIDDEN => {

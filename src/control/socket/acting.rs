@@ -27,8 +27,8 @@ pub(super) struct Acting<'a> {
 
 impl<'a> Acting<'a> {
     /// Changes are made, and known to be made by `by`.
-    pub(super) fn for_real(service: &'a dyn Service, by: Option<String>) -> Self {
-        Acting { service, by, rehearsed: None }
+    pub(super) fn for_real(service: &'a dyn Service, by: String) -> Self {
+        Acting { service, by: Some(by), rehearsed: None }
     }
 
     /// Changes are carried out on a copy of the objects, and nowhere else.

@@ -121,7 +121,7 @@ impl Dispatcher {
             if common.dry_run {
                 return write(&rehearse(call, |call| function(call, params))?);
             }
-            let acting = Acting::for_real(call.service, None);
+            let acting = Acting::for_real(call.service, call.session.author());
             write(&function(&Call { service: &acting, session: call.session }, params)?)
         };
         let run: Run = Box::new(move |call, params| Box::pin(std::future::ready(change(call, params))));

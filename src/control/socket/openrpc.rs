@@ -11,6 +11,7 @@ use super::dispatcher::Method;
 use super::rpc::{
     ErrorData, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED,
 };
+use super::views::Plan;
 use super::{API_MAJOR, API_MINOR, DEFAULT_PATH};
 use crate::control::events::Event;
 use schemars::generate::SchemaSettings;
@@ -84,7 +85,12 @@ fn described(method: &Method, generator: &mut SchemaGenerator) -> Value {
     }
     // OpenRPC has those that may be left out behind the others.
     params.sort_by_key(|param| param["required"] == false);
-    let result = transformed((method.result)(generator), generator);
+    let mut result = transformed((method.result)(generator), generator);
+    if method.is_change {
+        // With `DryRun`.
+        let plan = transformed(generator.subschema_for::<Plan>(), generator);
+        result = json!({"anyOf": [result, plan]});
+    }
     let errors: Vec<Value> =
         ERRORS_OF_METHODS.iter().map(|name| json!({"$ref": format!("#/components/errors/{name}")})).collect();
     json!({

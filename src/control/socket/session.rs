@@ -35,6 +35,8 @@ impl Default for Limits {
 /// One connection's state.
 pub struct Session {
     peer: Peer,
+    /// Whom the peer acts for, if it is not for itself.
+    principal: Option<String>,
     subscribers: Rc<Subscribers>,
     subscribed: Cell<bool>,
     new_subscription: RefCell<Option<Subscription>>,
@@ -109,6 +111,7 @@ impl Session {
     pub fn new(peer: Peer, subscribers: Rc<Subscribers>) -> Self {
         Session {
             peer,
+            principal: None,
             subscribers,
             subscribed: Cell::new(false),
             new_subscription: RefCell::new(None),
@@ -134,6 +137,22 @@ impl Session {
     /// Who has connected.
     pub fn peer(&self) -> Peer {
         self.peer
+    }
+
+    /// The same session, of a peer that acts for `principal`.
+    #[must_use]
+    pub fn on_behalf_of(mut self, principal: String) -> Self {
+        self.principal = Some(principal);
+        self
+    }
+
+    /// Who is behind what is asked here, as the history tells it.
+    pub fn author(&self) -> String {
+        match (&self.principal, self.peer.uid) {
+            (Some(principal), _) => principal.clone(),
+            (None, 0) => "root".to_owned(),
+            (None, uid) => format!("uid {uid}"),
+        }
     }
 
     /// What the peer may do.

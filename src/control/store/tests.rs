@@ -134,7 +134,7 @@ fn a_damaged_state_is_refused_as_a_whole_and_the_seed_does_not_take_its_place() 
 fn of_a_damaged_state_it_is_told_which_good_one_was_the_last_before_it() {
     let folder = folder();
     let mut store = Store::open(folder.path()).expect("free");
-    let states = ["7", "8", "9"].map(|seconds| with_delay(seconds));
+    let states = ["7", "8", "9"].map(with_delay);
     for state in &states {
         let record = ChangeRecord::new(&State::default(), state, 0, None);
         store.save(state, Some(record)).expect("saved");
