@@ -57,6 +57,12 @@ pub(super) enum CliError {
     /// A target that was waited for to be gone was registered again.
     #[error("{0} drains no longer: it was registered again")]
     CameBack(Ipv4Addr),
+    /// It was asked whether to go on.
+    #[error("it was not done, as it was not wanted")]
+    Declined,
+    /// `diff` found something; that was printed.
+    #[error("there are differences")]
+    Differs,
     /// Words of the command line that only the daemon's answer shows to be wrong.
     #[error("{0}")]
     Misnamed(String),
@@ -72,6 +78,11 @@ pub(super) enum CliError {
 }
 
 impl CliError {
+    /// Whether all has been said that there is to say.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self, CliError::ReaderGone | CliError::Differs)
+    }
+
     /// The exit code, as `--help` and docs/command-line.md have them.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
@@ -95,6 +106,8 @@ impl CliError {
             | CliError::Closed
             | CliError::Broken(_) => 3,
             CliError::GaveUp { .. } => 4,
+            CliError::Declined => 5,
+            CliError::Differs => 6,
         }
     }
 }

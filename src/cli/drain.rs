@@ -23,7 +23,7 @@ pub(super) fn run(session: &mut Session, flags: DrainFlags, how: &ChangeFlags) -
         targets: vec![TargetName { id: flags.target, port: None }],
     };
     session.change("deregister-targets", &params, how, targets::registrations)?;
-    if !how.wait {
+    if !how.is_to_wait() {
         return Ok(());
     }
     let (targets, limit) = ([flags.target], how.patience.timeout);

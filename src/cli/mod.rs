@@ -17,6 +17,7 @@ mod manual;
 mod objects;
 mod output;
 mod paging;
+mod plan;
 mod progress;
 mod rpc;
 mod set;
@@ -25,11 +26,13 @@ mod table;
 mod targets;
 mod traffic;
 mod wait;
+mod whole;
 mod workers;
 
 pub use manual::command;
 
 use crate::control::socket::methods::limits::DescribeAccountLimits;
+use crate::control::socket::views::Plan;
 use arguments::{Arguments, ChangeFlags, Listing, Paging, Verb};
 use clap::Parser;
 use client::{CliError, Client};
@@ -50,10 +53,12 @@ pub fn main() -> ExitCode {
         _ => Session::open(&arguments).and_then(|mut session| run(&mut session, arguments.verb)),
     };
     match result {
-        Ok(()) | Err(CliError::ReaderGone) => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // With standard error closed there is nobody to tell; the exit code remains.
-            writeln!(io::stderr(), "flowgate: {error}").ok();
+            if !error.is_silent() {
+                // With standard error closed there is nobody to tell; the exit code remains.
+                writeln!(io::stderr(), "flowgate: {error}").ok();
+            }
             ExitCode::from(error.exit_code())
         }
     }
@@ -112,13 +117,36 @@ impl Session {
         how: &ChangeFlags,
         render: impl FnOnce(&R, &Look) -> String,
     ) -> Result<(), CliError> {
-        let result = self.client.call(method, &how.added_to(params)?)?;
+        let mut params = how.added_to(params)?;
+        if how.dry_run {
+            let plan = self.client.call(method, &params)?;
+            return self.output.emit(plan, plan::shown);
+        }
+        if !how.yes && plan::somebody_is_there() {
+            self.confirm(method, &mut params)?;
+        }
+        let result = self.client.call(method, &params)?;
         let generation = result["Generation"].as_u64();
         self.output.emit(result, render)?;
         match generation {
-            Some(generation) if how.wait => wait::for_workers(&mut self.client, generation, how.patience),
+            Some(generation) if how.is_to_wait() => {
+                wait::for_workers(&mut self.client, generation, how.patience)
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Asks whether a change that flows would feel is wanted. What is wanted is then made of the state that
+    /// was asked about, and of no other.
+    fn confirm(&mut self, method: &str, params: &mut Value) -> Result<(), CliError> {
+        params["DryRun"] = true.into();
+        let plan: Plan = client::typed(self.client.call(method, params)?)?;
+        params["DryRun"] = false.into();
+        if plan::is_felt(&plan) {
+            plan::ask(&plan, &self.output.look)?;
+            params["IfGeneration"] = plan.generation.into();
+        }
+        Ok(())
     }
 }
 
@@ -201,6 +229,11 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
             session.show("describe-target-health", &flags.params(), targets::health)
         }
         Verb::Drain(flags) => drain::run(session, flags.what, &flags.how),
+        Verb::Export => whole::export(session),
+        Verb::Apply(flags) => whole::apply(session, &flags.what, &flags.how),
+        Verb::Diff(flags) => whole::diff(session, &flags),
+        Verb::History => session.show("history", &Value::Null, whole::history),
+        Verb::Rollback(flags) => whole::rollback(session, &flags.what, &flags.how),
         Verb::Set(flags) => set::run(session, flags.what, &flags.how),
         Verb::Wait(what) => wait::run(session, what),
         Verb::Rpc(flags) => rpc::call(session, flags),

@@ -125,7 +125,7 @@ pub(super) fn register(
     how: &ChangeFlags,
 ) -> Result<(), CliError> {
     session.change("register-targets", &params, how, registrations)?;
-    if !how.wait {
+    if !how.is_to_wait() {
         return Ok(());
     }
     let targets: Vec<Ipv4Addr> = params.targets.iter().map(|target| target.id).collect();
@@ -144,7 +144,7 @@ pub(super) fn deregister(
     how: &ChangeFlags,
 ) -> Result<(), CliError> {
     session.change("deregister-targets", &params, how, registrations)?;
-    if !how.wait || params.targets.is_empty() {
+    if !how.is_to_wait() || params.targets.is_empty() {
         return Ok(());
     }
     let targets: Vec<Ipv4Addr> = params.targets.iter().map(|target| target.id).collect();

@@ -136,7 +136,7 @@ impl Service for Fake {
             target,
             flows: 125,
             fate: Fate::Drained,
-            then: None,
+            then: group.settings().reset_on_deregistration.then_some(Fate::Reset),
         };
         registered.map(|(address, _)| *address).filter(leaves).map(effect).collect()
     }

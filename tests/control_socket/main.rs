@@ -10,6 +10,7 @@ mod command_output;
 mod command_short;
 mod command_terminal;
 mod command_tools;
+mod command_whole;
 mod crowds;
 mod discover;
 mod documentation;

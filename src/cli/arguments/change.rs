@@ -22,6 +22,12 @@ pub(in crate::cli) struct Changing<F: Args> {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every change")]
 pub(in crate::cli) struct ChangeFlags {
+    /// Say what would change and what would become of flows, and change nothing.
+    #[arg(long)]
+    pub(in crate::cli) dry_run: bool,
+    /// Do not ask, on a terminal, before flows are reset, moved or dropped.
+    #[arg(long, short = 'y')]
+    pub(in crate::cli) yes: bool,
     /// Make the change only if this is the configuration's generation still.
     #[arg(long, value_name = "GENERATION")]
     pub(in crate::cli) if_generation: Option<u64>,
@@ -34,9 +40,14 @@ pub(in crate::cli) struct ChangeFlags {
 }
 
 impl ChangeFlags {
+    /// Whether to wait: for a rehearsal there is nothing to wait for.
+    pub(in crate::cli) fn is_to_wait(&self) -> bool {
+        self.wait && !self.dry_run
+    }
+
     /// The parameters of a change: its own, and those of every change.
     pub(in crate::cli) fn added_to(&self, params: &impl Serialize) -> Result<Value, CliError> {
-        let common = Common { if_generation: self.if_generation, ..Common::default() };
+        let common = Common { if_generation: self.if_generation, dry_run: self.dry_run };
         let json = |value: Result<Value, serde_json::Error>| {
             value.map_err(|error| CliError::Unreadable(error.to_string()))
         };

@@ -12,6 +12,7 @@ mod short;
 mod tags;
 mod targets;
 mod wait;
+mod whole;
 
 pub(super) use change::{ChangeFlags, Changing, Patience};
 pub(super) use local::{CompletionsFlags, ManFlags};
@@ -21,6 +22,7 @@ pub(super) use placement::SubnetsFlags;
 pub(super) use short::{DrainFlags, RpcFlags, SetFlags};
 pub(super) use tags::TagsFlag;
 pub(super) use wait::WaitFor;
+pub(super) use whole::{DocumentFlags, RollbackFlags};
 
 use super::lifecycle::{
     CreateListenerFlags, CreateLoadBalancerFlags, CreateTargetGroupFlags, ModifyDefaultActionFlags,
@@ -47,6 +49,8 @@ Exit codes:
   2  the command line cannot be read
   3  no daemon answers
   4  what was waited for did not come to be in time
+  5  it was not wanted when it was asked about, and was not done
+  6  there are differences (diff)
 
 Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
 A name serves wherever an ARN does. Colour is for terminals, and not with NO_COLOR in the environment.";
@@ -86,6 +90,16 @@ pub(super) enum Verb {
     Drain(Changing<DrainFlags>),
     /// Set attributes of a target group, a load balancer or its listener, whichever the keys are of.
     Set(Changing<SetFlags>),
+    /// Print all objects as one document, to be kept, changed and applied.
+    Export,
+    /// Make the objects those of a document: all that differs is changed, or nothing is.
+    Apply(Changing<DocumentFlags>),
+    /// Say what applying a document would change.
+    Diff(DocumentFlags),
+    /// List the states that the objects were in, and the changes that led to them.
+    History,
+    /// Make the objects those of an earlier state.
+    Rollback(Changing<RollbackFlags>),
     /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
     Workers(GlanceFlags),
     /// List load balancers.
