@@ -48,11 +48,14 @@ const OBJECTS: &str = r#"{
   ]
 }"#;
 
+/// A state that was, what led to the next one, and whose change that was.
+type Kept = (State, Vec<String>, Option<String>);
+
 pub struct Fake {
     state: RefCell<State>,
     now: Cell<i64>,
     /// Every state before, with what the change that ended it did, and by whom.
-    history: RefCell<Vec<(State, Vec<String>, Option<String>)>>,
+    history: RefCell<Vec<Kept>>,
     disk_full: Cell<bool>,
     readings: Cell<u64>,
     events: Sender<Event>,

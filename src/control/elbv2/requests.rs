@@ -92,9 +92,10 @@ impl Requests {
             role = *theirs;
             known.who = Some(profile.clone());
         }
-        let prepared = actions::prepare(query::parse(&body)?)?;
+        let form = query::parse(&body)?;
+        known.action = actions::named(&form);
+        let prepared = actions::prepare(form)?;
         let action = prepared.action.name;
-        known.action = Some(action);
         let who = known.who.as_deref().map_or("elbv2".to_owned(), |who| format!("elbv2, as {who}"));
         let peer = Peer { uid: NOBODY, pid: None, role };
         let session = Session::new(peer, Rc::clone(&self.subscribers)).on_behalf_of(who);

@@ -6,6 +6,8 @@
 mod adapt;
 mod table;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::fault::Fault;
@@ -35,11 +37,17 @@ pub struct Prepared {
     params: Map<String, Value>,
 }
 
+/// The action that a request names, if there is one of that name.
+pub fn named(tree: &BTreeMap<String, Tree>) -> Option<&'static str> {
+    let Some(Tree::Leaf(name)) = tree.get("Action") else { return None };
+    table::ACTIONS.iter().map(|action| action.name).find(|known| known == name)
+}
+
 /// Reads a request's parameters.
 ///
 /// # Errors
 /// If there is no such action, or its parameters are not of its shape.
-pub fn prepare(mut tree: std::collections::BTreeMap<String, Tree>) -> Result<Prepared, Fault> {
+pub fn prepare(mut tree: BTreeMap<String, Tree>) -> Result<Prepared, Fault> {
     let mut named = |name: &str| match tree.remove(name) {
         Some(Tree::Leaf(value)) => Some(value),
         _ => None,
