@@ -11,9 +11,12 @@ use super::progress::Progress;
 use super::table::span;
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::socket::methods::balancers::{DescribeLoadBalancers, LoadBalancers};
+use crate::control::socket::methods::groups::TargetGroups;
 use crate::control::socket::methods::health::{DescribeTargetHealth, GroupHealth, TargetHealthDescription};
 use crate::control::socket::methods::node::{DescribeWorkers, Workers};
 use crate::control::socket::methods::registration::TargetName;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -155,6 +158,47 @@ pub(super) fn for_drained(
         let said = format!("{who}: {flows} flows left, {}s left", left.div_ceil(1000));
         Ok(Look::NotYet { done: longest - left, all: longest, said })
     })
+}
+
+/// How every target of every group stands.
+pub(super) type Standing = BTreeMap<String, BTreeMap<Ipv4Addr, HealthState>>;
+
+/// How every target stands now.
+pub(super) fn standing(client: &mut Client) -> Result<Standing, CliError> {
+    let groups: TargetGroups = typed(client.call("describe-target-groups", &Value::Null)?)?;
+    let names = groups.target_groups.into_iter().map(|group| group.target_group_name);
+    names
+        .map(|group| {
+            let health = health_of(client, &group, &[])?;
+            let states = health.into_iter().map(|target| (target.target.id, target.target_health.state));
+            Ok((group, states.collect()))
+        })
+        .collect()
+}
+
+/// Waits until the targets that a change brought are healthy and those that it sent away are gone, wherever they
+/// are: those that check in or drain now, and did not so `before` it.
+pub(super) fn for_targets_since(
+    client: &mut Client,
+    before: &Standing,
+    patience: Patience,
+) -> Result<(), CliError> {
+    for (group, states) in standing(client)? {
+        let was = |id: &Ipv4Addr| before.get(&group).and_then(|states| states.get(id)).copied();
+        let newly = |state: HealthState| -> Vec<Ipv4Addr> {
+            let now = states.iter().filter(|(id, now)| **now == state && was(id) != Some(state));
+            now.map(|(id, _)| *id).collect()
+        };
+        let (came, went) = (newly(HealthState::Initial), newly(HealthState::Draining));
+        // No target named would ask for all of the group.
+        if !came.is_empty() {
+            for_healthy(client, &group, &came, patience)?;
+        }
+        if !went.is_empty() {
+            for_drained(client, &group, &went, DrainEnd::Gone, patience.timeout)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether `target` was deregistered.

@@ -5,10 +5,11 @@
 use super::arguments::{ChangeFlags, DocumentFlags, RollbackFlags};
 use super::client::{CliError, typed};
 use super::table::{Look, optional, text};
-use super::{Session, plan};
+use super::{Session, plan, wait};
 use crate::control::socket::methods::history::{History, Rollback};
 use crate::control::socket::methods::whole::{Differences, Document};
 use crate::control::socket::views::Plan;
+use serde::Serialize;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -28,7 +29,7 @@ pub(super) fn diff(session: &mut Session, flags: &DocumentFlags) -> Result<(), C
 }
 
 pub(super) fn apply(session: &mut Session, flags: &DocumentFlags, how: &ChangeFlags) -> Result<(), CliError> {
-    session.change("apply", &Document { document: read(&flags.file)? }, how, made)
+    change(session, "apply", &Document { document: read(&flags.file)? }, how)
 }
 
 pub(super) fn rollback(
@@ -36,7 +37,23 @@ pub(super) fn rollback(
     flags: &RollbackFlags,
     how: &ChangeFlags,
 ) -> Result<(), CliError> {
-    session.change("rollback", &Rollback { generation: flags.generation }, how, made)
+    change(session, "rollback", &Rollback { generation: flags.generation }, how)
+}
+
+/// Changes the whole, and with `--wait` comes back when the targets that came with it are healthy and those that
+/// went are gone.
+fn change(
+    session: &mut Session,
+    method: &str,
+    params: &impl Serialize,
+    how: &ChangeFlags,
+) -> Result<(), CliError> {
+    let before = how.is_to_wait().then(|| wait::standing(&mut session.client)).transpose()?;
+    session.change(method, params, how, made)?;
+    match before {
+        Some(before) => wait::for_targets_since(&mut session.client, &before, how.patience),
+        None => Ok(()),
+    }
 }
 
 /// The document in a file, or on standard input.

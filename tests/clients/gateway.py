@@ -167,10 +167,14 @@ class Gateway:
             raise Refused(answer["error"]["data"]["kind"], answer["error"]["message"])
         return answer["result"]
 
+    # The command line, as it ended.
+    def outcome(self, *words):
+        command = [self.programs / "flowgate", "--socket", self.socket, *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * 2)
+
     # The command line: its result as JSON.
     def flowgate(self, *words):
-        command = [self.programs / "flowgate", "--socket", self.socket, "--output", "json", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * 2)
+        done = self.outcome("--output", "json", *words)
         if done.returncode != 0:
             raise Refused(done.returncode, done.stderr)
         return json.loads(done.stdout) if done.stdout.strip() else None
