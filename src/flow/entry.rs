@@ -114,8 +114,8 @@ impl FlowFlags {
 /// A flow, 64 bytes.
 ///
 /// What may be changed freely is public; key, state and cookie generation change only through the
-/// table. Eight bytes have two uses: the first four are the place in one of the table's queues while the flow is
-/// half-open, closed, expired or owing, and all are the last acknowledgement of either end while it is
+/// table. Eight bytes have two uses: the place in one of the table's queues and the bucket of the index while the
+/// flow is half-open, closed, expired or owing, and the last acknowledgement of either end while it is
 /// established, as no state needs both. Plain numbers throughout, so that any bytes are a valid
 /// entry.
 #[derive(Debug)]
@@ -216,25 +216,32 @@ impl Entry {
         self.place_or_acks[0] = place;
     }
 
+    /// The bucket of the index that names the entry: nearly always, as the index may move a slot without a look at
+    /// the entry. Known of an entry in a queue.
+    #[inline(always)]
+    pub(super) fn bucket(&self) -> u32 {
+        self.place_or_acks[1]
+    }
+
     /// Changes the state. The caller has taken the entry out of its queue, and says its place in that of the new
-    /// state; what the eight shared bytes meant in the old state is gone.
+    /// state and its bucket; what the eight shared bytes meant in the old state is gone.
     #[inline]
-    pub(super) fn change_state(&mut self, state: FlowState, place: u32) {
+    pub(super) fn change_state(&mut self, state: FlowState, place: u32, bucket: u32) {
         self.state = state as u8;
-        self.place_or_acks = [place, 0];
+        self.place_or_acks = [place, bucket];
         self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
     }
 
     /// Makes it that of a new flow, under the next generation.
     #[inline(always)]
-    pub(super) fn begin(&mut self, generation: u16, new: &NewEntry, place: u32) {
+    pub(super) fn begin(&mut self, generation: u16, new: &NewEntry, place: u32, bucket: u32) {
         self.last_seen = new.now;
         self.target = new.target;
         self.target_generation = new.target_generation;
         self.link = new.link;
         self.flags = new.flags;
         self.cookie_generation = generation;
-        self.change_state(new.state, place);
+        self.change_state(new.state, place, bucket);
     }
 
     #[inline]
@@ -295,7 +302,7 @@ mod tests {
         assert_eq!(half_open.place(), 7, "the place is not written over");
 
         let mut established = entry(FlowState::HalfOpen);
-        established.change_state(FlowState::Established, 0);
+        established.change_state(FlowState::Established, 0, 9);
         assert_eq!(established.last_ack(low), None, "an old place is no acknowledgement");
         established.note_ack(low, 5);
         assert_eq!(established.last_ack(low), Some(5));
@@ -307,8 +314,8 @@ mod tests {
         assert_eq!(established.last_ack(low), None, "the port was used again");
         established.note_ack(low, 6);
 
-        established.change_state(FlowState::Expired, 7);
-        established.change_state(FlowState::Established, 0);
+        established.change_state(FlowState::Expired, 7, 9);
+        established.change_state(FlowState::Established, 0, 9);
         assert_eq!(established.last_ack(low), None, "forgotten with the state that it was of");
     }
 

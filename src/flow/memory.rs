@@ -279,6 +279,36 @@ pub(super) fn equal_lanes(lanes: &Lanes, wanted: u16) -> u32 {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use equal_lanes_portable as equal_lanes;
 
+/// The entry numbers at the back of a bucket.
+pub(super) type Numbers = [u32; 10];
+
+/// One bit for each number that equals `wanted`; bits from the tenth on mean nothing.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn equal_numbers(numbers: &Numbers, wanted: u32) -> u32 {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi32, _mm_loadl_epi64, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16,
+        _mm_packs_epi32, _mm_set1_epi32,
+    };
+    let place = numbers.as_ptr();
+    // SAFETY: SSE2 is part of x86-64; the three loads are the first four numbers, four more and the last two.
+    let equal = unsafe {
+        let wanted = _mm_set1_epi32(wanted.cast_signed());
+        let first = _mm_cmpeq_epi32(_mm_loadu_si128(place.cast()), wanted);
+        let more = _mm_cmpeq_epi32(_mm_loadu_si128(place.add(4).cast()), wanted);
+        let last = _mm_cmpeq_epi32(_mm_loadl_epi64(place.add(8).cast()), wanted);
+        _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(first, more), _mm_packs_epi32(last, last)))
+    };
+    equal.cast_unsigned()
+}
+
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn equal_numbers(numbers: &Numbers, wanted: u32) -> u32 {
+    numbers.iter().rev().fold(0, |equal, number| equal << 1 | u32::from(*number == wanted))
+}
+
 /// As `equal_lanes`, in a form that compilers turn into vectors where there are any.
 #[cfg(any(not(target_arch = "x86_64"), test))]
 #[inline]
@@ -301,6 +331,18 @@ mod tests {
             let expected = (0..12).filter(|i| lanes[*i] == wanted).fold(0, |bits, i| bits | 1 << i);
             prop_assert_eq!(equal_lanes_portable(&lanes, wanted), expected);
             prop_assert_eq!(equal_lanes(&lanes, wanted) & 0xfff, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_compared_exactly(numbers: [u32; 10], wanted: u32) {
+            // Each differs from the wanted one by a bit, or does not, or by as many as come.
+            let near = |number: u32| [wanted, wanted ^ 1 << (number >> 27), wanted ^ 1 << 15, number][number as usize & 3];
+            for (numbers, wanted) in [(numbers.map(near), wanted), ([0; 10], 0), ([1; 10], 0)] {
+                let expected = (0..10).filter(|i| numbers[*i] == wanted).fold(0, |bits, i| bits | 1 << i);
+                prop_assert_eq!(equal_numbers(&numbers, wanted) & 0x3ff, expected);
+            }
         }
     }
 

@@ -33,8 +33,8 @@
 //! There are two queues: half-open flows, and those that have ended (closed, expired, or
 //! reset and owing), each oldest first. A new flow takes a free entry; if there is none, the oldest that
 //! has ended makes room, then the oldest half-open one (F-12), in constant time, and the caller is told
-//! which. Who goes is known long before, and so is asked for in time: the entry first, then the bucket that its
-//! key leads to. Established flows and live flows of other protocols are in no queue and are never pushed
+//! which. Who goes is known long before, and so is asked for in time: the entry first, then the bucket that names
+//! it, whose number the entry has, so that nothing is hashed and no flow is sought that is away from home. Established flows and live flows of other protocols are in no queue and are never pushed
 //! out, however many SYNs arrive. If every entry holds such a flow the answer is [`NotInserted::Full`], and
 //! the caller forwards without state. Entries are given out in the order in which they became free, so
 //! that an entry rests as long as it can before its cookie's generation moves on (F-11).
@@ -96,7 +96,7 @@ const MAX_CAPACITY: u32 = 1 << 27;
 /// "flowgate" in ASCII.
 const MAGIC: u64 = u64::from_be_bytes(*b"flowgate");
 /// Changes with anything in the layout of header, index or entries.
-const LAYOUT: u32 = 4;
+const LAYOUT: u32 = 5;
 
 /// Says what a region holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,21 +237,21 @@ impl Table {
             }
             Room::Ended(number) => {
                 gone(self.entries.at(number));
-                self.leave_index(number);
+                self.leave_bucket(number);
                 self.ended.pop(&mut self.header.at_mut(0).ended);
                 self.look_ahead_of_eviction(&self.ended, self.header.at(0).ended);
                 number
             }
             Room::HalfOpen(number) => {
                 gone(self.entries.at(number));
-                self.leave_index(number);
+                self.leave_bucket(number);
                 self.half_open.pop(&mut self.header.at_mut(0).half_open);
                 self.look_ahead_of_eviction(&self.half_open, self.header.at(0).half_open);
                 number
             }
         };
         self.index.fill(&vacancy, number);
-        (EntryId(number), self.begin(number, Some(key), new))
+        (EntryId(number), self.begin(number, Some(key), new, vacancy.bucket()))
     }
 
     /// Ends the flow and begins a new one with the same key in its entry, under a new cookie (F-10, F-11).
@@ -259,7 +259,7 @@ impl Table {
     pub fn renew(&mut self, id: EntryId, new: NewEntry) {
         if self.entry(id).state() != FlowState::Free {
             self.leave_queue(id.0);
-            self.begin(id.0, None, new);
+            self.begin(id.0, None, new, self.bucket_of(id.0));
         }
     }
 
@@ -366,8 +366,28 @@ impl Table {
             self.entries.prefetch(number);
         }
         if let Some(number) = queue.ahead(ends, BUCKET_AHEAD) {
-            self.prefetch_remove(EntryId(number));
+            self.index.prefetch_bucket(self.entries.at(number).bucket());
         }
+    }
+
+    /// Takes the slot of an entry that is in a queue out of the index, without the flow's hash.
+    #[inline(always)]
+    fn leave_bucket(&mut self, number: u32) {
+        if !self.index.remove_from(self.entries.at(number).bucket(), number) {
+            self.leave_index_elsewhere(number);
+        }
+    }
+
+    /// Its slot was moved meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn leave_index_elsewhere(&mut self, number: u32) {
+        self.leave_index(number);
+    }
+
+    /// The bucket that names the entry, nearly always.
+    fn bucket_of(&self, number: u32) -> u32 {
+        self.index.bucket_of(self.seed.flow(self.entries.at(number).key()))
     }
 
     #[inline(always)]
@@ -390,7 +410,7 @@ impl Table {
 
     /// Starts a flow, which has another key or the same, in an entry that is in no queue.
     #[inline(always)]
-    fn begin(&mut self, number: u32, key: Option<&FlowKey>, mut new: NewEntry) -> &Entry {
+    fn begin(&mut self, number: u32, key: Option<&FlowKey>, mut new: NewEntry, bucket: u32) -> &Entry {
         if new.state == FlowState::Free {
             new.state = FlowState::Other;
         }
@@ -404,7 +424,7 @@ impl Table {
         if let Some(key) = key {
             entry.set_key(key);
         }
-        entry.begin(generation, &new, place);
+        entry.begin(generation, &new, place, bucket);
         entry
     }
 
@@ -419,12 +439,12 @@ impl Table {
 
     /// Gives a state to an entry that is in no queue.
     fn enter(&mut self, number: u32, state: FlowState) {
-        let place = self.enter_queue(number, state);
+        let (place, bucket) = (self.enter_queue(number, state), self.bucket_of(number));
         let entry = self.entries.at_mut(number);
         let counts = &mut self.header.at_mut(0).counts;
         counts[entry.state().index()] -= 1;
         counts[state.index()] += 1;
-        entry.change_state(state, place);
+        entry.change_state(state, place, bucket);
     }
 
     /// Puts an entry, which is in none, into the queue of a state, if there is one; returns its place.

@@ -168,6 +168,39 @@ fn f_12_a_syn_flood_pushes_out_only_its_own() {
     assert!((0..48).all(|n| find(&table, n).is_some()));
 }
 
+// F-12
+#[test]
+fn a_flow_whose_slot_was_moved_makes_room_too() {
+    let mut table = table(64);
+    for n in 0..64 {
+        let id = insert(&mut table, n, FlowState::HalfOpen).unwrap().id;
+        let entry = table.entries.at_mut(id.number());
+        entry.change_state(FlowState::HalfOpen, entry.place(), entry.bucket() + n % 2);
+    }
+    for n in 0..64 {
+        let evicted = insert(&mut table, 100 + n, FlowState::HalfOpen).unwrap().evicted.unwrap();
+        assert_eq!(*evicted.key(), key(n));
+        table.audit();
+    }
+}
+
+// F-12
+#[test]
+fn flows_away_from_home_make_room_and_are_counted_there_no_more() {
+    let mut table = table(4096);
+    for n in 0..30_000 {
+        insert(&mut table, n, FlowState::HalfOpen).unwrap();
+        if n % 1000 == 0 {
+            table.audit();
+        }
+    }
+    let away = |n: u32| {
+        let id = find(&table, n).unwrap();
+        table.entry(id).bucket() != table.bucket_of(id.number())
+    };
+    assert!((30_000 - 4096..30_000).any(away), "or nothing was tested");
+}
+
 // F-1
 #[test]
 fn a_flow_that_has_an_entry_gets_no_second_one() {
