@@ -39,6 +39,17 @@ fn assert_current(name: &str, expected: &str) {
 }
 
 #[test]
+fn no_document_has_what_a_merge_left_behind() {
+    let in_docs = fs::read_dir(path("docs")).expect("a folder").map(|entry| entry.expect("readable").path());
+    let documents = in_docs.chain(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(path));
+    for document in documents.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(&document).expect("readable");
+        let left = text.lines().find(|line| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark)));
+        assert_eq!(left, None, "{}", document.display());
+    }
+}
+
+#[test]
 fn the_json_schemas_are_those_of_the_types() {
     for (name, schema) in [("node", node_schema()), ("objects", objects_schema())] {
         let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
