@@ -44,7 +44,8 @@ fn no_document_has_what_a_merge_left_behind() {
     let documents = in_docs.chain(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(path));
     for document in documents.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let text = fs::read_to_string(&document).expect("readable");
-        let left = text.lines().find(|line| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark)));
+        let left =
+            text.lines().find(|line| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark)));
         assert_eq!(left, None, "{}", document.display());
     }
 }
