@@ -129,6 +129,7 @@ impl Flows {
                     counters.flows_evicted.add(1);
                     settle(links, gone, counters);
                 });
+                table.look_ahead(1);
                 links.hold(link);
                 counters.endpoint_flows(first.key.endpoint()).add(1);
                 count_new(target, first.facts.tcp, counters);

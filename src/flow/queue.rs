@@ -64,12 +64,27 @@ impl Queue {
         (ends.len > 0).then(|| *self.places.at(ends.first))
     }
 
-    /// The entry in the place that is so many behind the first one's, unless it is a gap's or beyond the last: a flow
-    /// that goes after `ahead` others at most.
+    /// Shows the entries in `count` places from the one on that is `ahead` behind the first one's: of flows that go
+    /// after `ahead` others, or fewer, as there may be gaps.
     #[inline(always)]
-    pub(super) fn ahead(&self, ends: Ends, ahead: u32) -> Option<u32> {
-        let number = *self.places.at(self.after(ends.first, ahead));
-        (ahead < ends.len && number < GAP).then_some(number)
+    pub(super) fn show(&self, ends: Ends, ahead: u32, count: u32, mut show: impl FnMut(u32)) {
+        if ends.len <= ahead {
+            return;
+        }
+        let mut place = self.after(ends.first, ahead);
+        for _ in 0..count.min(ends.len - ahead) {
+            let number = *self.places.at(place);
+            if number < GAP {
+                show(number);
+            }
+            place = self.after(place, 1);
+        }
+    }
+
+    /// Asks for the place that is so many behind the first one's.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, ends: Ends, ahead: u32) {
+        self.places.prefetch(self.after(ends.first, ahead));
     }
 
     /// Adds the flow of an entry, which is in no queue, as the newest; returns its place.
@@ -298,9 +313,17 @@ mod tests {
                 }
                 tested.check();
             }
-            let seen: Vec<_> = (0..tested.ends.len).filter_map(|n| tested.queue.ahead(tested.ends, n)).collect();
-            prop_assert_eq!(seen, Vec::from(tested.model.clone()));
-            prop_assert_eq!(tested.queue.ahead(tested.ends, tested.ends.len), None);
+            for (ahead, count) in [(0, 50), (0, 3), (2, 4), (60, 1)] {
+                let mut seen = Vec::new();
+                tested.queue.show(tested.ends, ahead, count, |number| seen.push(number));
+                let places = (0..tested.ends.len).map(|n| tested.queue.after(tested.ends.first, n));
+                let numbers = places.map(|place| *tested.queue.places.at(place));
+                let expected: Vec<_> = numbers.skip(ahead as usize).take(count as usize).filter(|n| *n < GAP).collect();
+                prop_assert_eq!(seen, expected);
+            }
+            let mut all = Vec::new();
+            tested.queue.show(tested.ends, 0, u32::MAX, |number| all.push(number));
+            prop_assert_eq!(all, Vec::from(tested.model.clone()));
             tested.drain();
         }
     }

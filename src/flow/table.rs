@@ -192,6 +192,7 @@ impl Table {
         let mut evicted = None;
         let seat = self.seat(hash, key)?;
         let (id, _) = self.take(seat, key, new, |gone| evicted = Some(gone.copy()));
+        self.look_ahead(1);
         Ok(Inserted { id, evicted })
     }
 
@@ -239,14 +240,12 @@ impl Table {
                 gone(self.entries.at(number));
                 self.leave_bucket(number);
                 self.ended.pop(&mut self.header.at_mut(0).ended);
-                self.look_ahead_of_eviction(&self.ended, self.header.at(0).ended);
                 number
             }
             Room::HalfOpen(number) => {
                 gone(self.entries.at(number));
                 self.leave_bucket(number);
                 self.half_open.pop(&mut self.header.at_mut(0).half_open);
-                self.look_ahead_of_eviction(&self.half_open, self.header.at(0).half_open);
                 number
             }
         };
@@ -304,6 +303,27 @@ impl Table {
         }
     }
 
+    /// Where flows have to make room, asks for what so many of them will need, which are not the next ones to go: their
+    /// buckets, of some more the entries that name these, and of more yet the places that name those. To be called
+    /// for as many new flows as are made, before them or after.
+    #[inline(always)]
+    pub fn look_ahead(&self, flows: u32) {
+        let header = self.header.at(0);
+        if header.counts[FlowState::Free.index()] > 0 {
+            return;
+        }
+        let (queue, ends) = match self.ended.first(header.ended) {
+            Some(_) => (&self.ended, header.ended),
+            None => (&self.half_open, header.half_open),
+        };
+        for ahead in (PLACE_AHEAD..PLACE_AHEAD + flows).step_by(16) {
+            queue.prefetch(ends, ahead);
+        }
+        let bucket = |number| self.index.prefetch_bucket(self.entries.at(number).bucket());
+        queue.show(ends, BUCKET_AHEAD, flows, bucket);
+        queue.show(ends, ENTRY_AHEAD, flows, |number| self.entries.prefetch(number));
+    }
+
     /// How many entries are in this state.
     #[inline]
     #[must_use]
@@ -356,18 +376,6 @@ impl Table {
             return Some(Room::Unused(header.fresh));
         }
         self.free.peek(header.free, 0).map(Room::Free)
-    }
-
-    /// Asks for the entry of a flow that may go soon, and for the bucket of one that may go sooner, whose entry is
-    /// there.
-    #[inline(always)]
-    fn look_ahead_of_eviction(&self, queue: &Queue, ends: queue::Ends) {
-        if let Some(number) = queue.ahead(ends, ENTRY_AHEAD) {
-            self.entries.prefetch(number);
-        }
-        if let Some(number) = queue.ahead(ends, BUCKET_AHEAD) {
-            self.index.prefetch_bucket(self.entries.at(number).bucket());
-        }
     }
 
     /// Takes the slot of an entry that is in a queue out of the index, without the flow's hash.
@@ -463,9 +471,10 @@ impl Table {
 /// How many new flows ahead of the next one the entries are asked for.
 const AHEAD: u32 = 8;
 
-/// The same of flows that go, and of their buckets.
-const ENTRY_AHEAD: u32 = 32;
+/// The same of flows that go, of their buckets, and of their places in the queue.
 const BUCKET_AHEAD: u32 = 16;
+const ENTRY_AHEAD: u32 = 96;
+const PLACE_AHEAD: u32 = 192;
 
 /// The place for a new flow.
 #[derive(Clone, Copy)]

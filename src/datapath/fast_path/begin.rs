@@ -96,6 +96,7 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
             wire.gateway.map.prefetch(*hash);
             count += 1;
         }
+        flows.table.look_ahead(count);
         let cookies = flows.table.own_cookies();
         let fates = outbound.free_fates(wire.underlay.port).iter_mut().skip(before);
         let mut opening = Opening::new(flows, counters, wire.endpoint_id, count);
