@@ -114,7 +114,7 @@ impl FlowFlags {
 /// A flow, 64 bytes.
 ///
 /// What may be changed freely is public; key, state and cookie generation change only through the
-/// table. Eight bytes have two uses: the place in one of the table's queues and the bucket of the index while the
+/// table. Eight bytes have two uses: the place in one of the table's queues and that in the index while the
 /// flow is half-open, closed, expired or owing, and the last acknowledgement of either end while it is
 /// established, as no state needs both. Plain numbers throughout, so that any bytes are a valid
 /// entry.
@@ -216,32 +216,32 @@ impl Entry {
         self.place_or_acks[0] = place;
     }
 
-    /// The bucket of the index that names the entry: nearly always, as the index may move a slot without a look at
-    /// the entry. Known of an entry in a queue.
+    /// Where in the index the entry's slot is, in the index's own terms: nearly always, as that may move a slot without
+    /// a look at the entry. Known of an entry in a queue.
     #[inline(always)]
-    pub(super) fn bucket(&self) -> u32 {
+    pub(super) fn whereabouts(&self) -> u32 {
         self.place_or_acks[1]
     }
 
     /// Changes the state. The caller has taken the entry out of its queue, and says its place in that of the new
-    /// state and its bucket; what the eight shared bytes meant in the old state is gone.
+    /// state and its slot's whereabouts; what the eight shared bytes meant in the old state is gone.
     #[inline]
-    pub(super) fn change_state(&mut self, state: FlowState, place: u32, bucket: u32) {
+    pub(super) fn change_state(&mut self, state: FlowState, place: u32, whereabouts: u32) {
         self.state = state as u8;
-        self.place_or_acks = [place, bucket];
+        self.place_or_acks = [place, whereabouts];
         self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
     }
 
     /// Makes it that of a new flow, under the next generation.
     #[inline(always)]
-    pub(super) fn begin(&mut self, generation: u16, new: &NewEntry, place: u32, bucket: u32) {
+    pub(super) fn begin(&mut self, generation: u16, new: &NewEntry, place: u32, whereabouts: u32) {
         self.last_seen = new.now;
         self.target = new.target;
         self.target_generation = new.target_generation;
         self.link = new.link;
         self.flags = new.flags;
         self.cookie_generation = generation;
-        self.change_state(new.state, place, bucket);
+        self.change_state(new.state, place, whereabouts);
     }
 
     #[inline]

@@ -161,12 +161,15 @@ pub(super) struct Vacancy {
 }
 
 impl Vacancy {
-    /// The bucket that it is in.
+    /// Where it is.
     #[inline(always)]
-    pub(super) fn bucket(&self) -> u32 {
-        self.bucket
+    pub(super) fn whereabouts(&self) -> u32 {
+        self.bucket | u32::from(self.away) << AWAY_BIT
     }
 }
+
+/// The bit of a slot's whereabouts, which are otherwise its bucket's number, that says that it is away from home.
+const AWAY_BIT: u32 = 31;
 
 /// What a hash's home bucket says of it.
 pub(super) struct Home {
@@ -250,21 +253,32 @@ impl Index {
         bucket.matching(tag).find(|slot| is_it(bucket.entry(*slot))).map(|slot| (other, slot))
     }
 
-    /// The hash's home bucket: where the slot of a flow is, nearly always.
+    /// Where the slot of a flow is, nearly always: at home.
     #[inline]
-    pub(super) fn bucket_of(&self, hash: u64) -> u32 {
+    pub(super) fn whereabouts(&self, hash: u64) -> u32 {
         self.home(hash)
     }
 
-    /// Asks for a bucket.
+    /// Asks for what [`remove_at`](Index::remove_at) will change there: the slot's bucket and, if it is another, its
+    /// home, which takes its hash.
     #[inline(always)]
-    pub(super) fn prefetch_bucket(&self, bucket: u32) {
-        self.buckets.prefetch(bucket);
+    pub(super) fn prefetch_at(&self, whereabouts: u32, hash: impl FnOnce() -> u64) {
+        self.buckets.prefetch(whereabouts & !(1 << AWAY_BIT));
+        if whereabouts >> AWAY_BIT != 0 {
+            self.prefetch_home(hash);
+        }
     }
 
-    /// Takes the slot that names `entry` out of this bucket, without its hash; false if it is not there.
+    #[cold]
+    #[inline(never)]
+    fn prefetch_home(&self, hash: impl FnOnce() -> u64) {
+        self.prefetch(hash());
+    }
+
+    /// Takes the slot that names `entry` out of the bucket there, without its hash; false if it has none.
     #[inline(always)]
-    pub(super) fn remove_from(&mut self, bucket: u32, entry: u32) -> bool {
+    pub(super) fn remove_at(&mut self, whereabouts: u32, entry: u32) -> bool {
+        let bucket = whereabouts & !(1 << AWAY_BIT);
         let at = self.buckets.at_mut(bucket);
         let Some(slot) = at.naming(entry) else { return false };
         let tag = at.lane(slot);

@@ -2,7 +2,7 @@
 //! start so that no packet waits for the kernel, and cut into typed slices. What it promises: slices
 //! never overlap, are zeroed, live as long as anything uses them, and an index can be wrong but never
 //! out of bounds. Beside it the two things asked of the CPU itself, to prefetch a line and to compare
-//! lanes. The only `unsafe` of the flow room.
+//! lanes and numbers. The only `unsafe` of the flow room.
 
 use std::io;
 use std::marker::PhantomData;

@@ -33,11 +33,12 @@
 //! There are two queues: half-open flows, and those that have ended (closed, expired, or
 //! reset and owing), each oldest first. A new flow takes a free entry; if there is none, the oldest that
 //! has ended makes room, then the oldest half-open one (F-12), in constant time, and the caller is told
-//! which. Who goes is known long before, and so is asked for in time: the entry first, then the bucket that names
-//! it, whose number the entry has, so that nothing is hashed and no flow is sought that is away from home. Established flows and live flows of other protocols are in no queue and are never pushed
-//! out, however many SYNs arrive. If every entry holds such a flow the answer is [`NotInserted::Full`], and
-//! the caller forwards without state. Entries are given out in the order in which they became free, so
-//! that an entry rests as long as it can before its cookie's generation moves on (F-11).
+//! which. Who goes is known long before, and so is asked for in time ([`look_ahead`](Table::look_ahead)): the place in
+//! the queue first, then the entry, then the bucket that names the entry. Which one that is the entry notes, so that
+//! nothing is hashed, and a flow that is away from home is found at once. Established flows and live flows of other
+//! protocols are in no queue and are never pushed out, however many SYNs arrive. If every entry holds such a flow the
+//! answer is [`NotInserted::Full`], and the caller forwards without state. Entries are given out in the order in which
+//! they became free, so that an entry rests as long as it can before its cookie's generation moves on (F-11).
 //!
 //! # Why not another
 //!
@@ -250,7 +251,7 @@ impl Table {
             }
         };
         self.index.fill(&vacancy, number);
-        (EntryId(number), self.begin(number, Some(key), new, vacancy.bucket()))
+        (EntryId(number), self.begin(number, Some(key), new, vacancy.whereabouts()))
     }
 
     /// Ends the flow and begins a new one with the same key in its entry, under a new cookie (F-10, F-11).
@@ -258,7 +259,7 @@ impl Table {
     pub fn renew(&mut self, id: EntryId, new: NewEntry) {
         if self.entry(id).state() != FlowState::Free {
             self.leave_queue(id.0);
-            self.begin(id.0, None, new, self.bucket_of(id.0));
+            self.begin(id.0, None, new, self.whereabouts(id.0));
         }
     }
 
@@ -319,8 +320,10 @@ impl Table {
         for ahead in (PLACE_AHEAD..PLACE_AHEAD + flows).step_by(16) {
             queue.prefetch(ends, ahead);
         }
-        let bucket = |number| self.index.prefetch_bucket(self.entries.at(number).bucket());
-        queue.show(ends, BUCKET_AHEAD, flows, bucket);
+        queue.show(ends, BUCKET_AHEAD, flows, |number| {
+            let entry = self.entries.at(number);
+            self.index.prefetch_at(entry.whereabouts(), || self.seed.flow(entry.key()));
+        });
         queue.show(ends, ENTRY_AHEAD, flows, |number| self.entries.prefetch(number));
     }
 
@@ -381,7 +384,7 @@ impl Table {
     /// Takes the slot of an entry that is in a queue out of the index, without the flow's hash.
     #[inline(always)]
     fn leave_bucket(&mut self, number: u32) {
-        if !self.index.remove_from(self.entries.at(number).bucket(), number) {
+        if !self.index.remove_at(self.entries.at(number).whereabouts(), number) {
             self.leave_index_elsewhere(number);
         }
     }
@@ -393,9 +396,9 @@ impl Table {
         self.leave_index(number);
     }
 
-    /// The bucket that names the entry, nearly always.
-    fn bucket_of(&self, number: u32) -> u32 {
-        self.index.bucket_of(self.seed.flow(self.entries.at(number).key()))
+    /// Where the slot of the entry is, nearly always.
+    fn whereabouts(&self, number: u32) -> u32 {
+        self.index.whereabouts(self.seed.flow(self.entries.at(number).key()))
     }
 
     #[inline(always)]
@@ -418,7 +421,7 @@ impl Table {
 
     /// Starts a flow, which has another key or the same, in an entry that is in no queue.
     #[inline(always)]
-    fn begin(&mut self, number: u32, key: Option<&FlowKey>, mut new: NewEntry, bucket: u32) -> &Entry {
+    fn begin(&mut self, number: u32, key: Option<&FlowKey>, mut new: NewEntry, whereabouts: u32) -> &Entry {
         if new.state == FlowState::Free {
             new.state = FlowState::Other;
         }
@@ -432,7 +435,7 @@ impl Table {
         if let Some(key) = key {
             entry.set_key(key);
         }
-        entry.begin(generation, &new, place, bucket);
+        entry.begin(generation, &new, place, whereabouts);
         entry
     }
 
@@ -447,12 +450,18 @@ impl Table {
 
     /// Gives a state to an entry that is in no queue.
     fn enter(&mut self, number: u32, state: FlowState) {
-        let (place, bucket) = (self.enter_queue(number, state), self.bucket_of(number));
+        let place = self.enter_queue(number, state);
+        let whereabouts = match state {
+            FlowState::HalfOpen | FlowState::Closed | FlowState::Expired | FlowState::Owing => {
+                self.whereabouts(number)
+            }
+            FlowState::Free | FlowState::Established | FlowState::Other => 0,
+        };
         let entry = self.entries.at_mut(number);
         let counts = &mut self.header.at_mut(0).counts;
         counts[entry.state().index()] -= 1;
         counts[state.index()] += 1;
-        entry.change_state(state, place, bucket);
+        entry.change_state(state, place, whereabouts);
     }
 
     /// Puts an entry, which is in none, into the queue of a state, if there is one; returns its place.

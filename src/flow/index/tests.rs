@@ -95,12 +95,12 @@ fn a_slot_goes_without_its_hash_from_home_or_from_away() {
     fill(&mut index, &all);
     let mut away = 0;
     for (number, hash) in (0..).zip(&all).step_by(3) {
-        let home = index.bucket_of(*hash);
-        if !index.remove_from(home, number) {
+        let home = index.whereabouts(*hash);
+        if !index.remove_at(home, number) {
             away += 1;
-            assert!(index.remove_from(index.other(home, tag(*hash)), number));
+            assert!(index.remove_at(index.other(home, tag(*hash)), number));
         }
-        assert!(!index.remove_from(home, number), "only a number is left of it");
+        assert!(!index.remove_at(home, number), "only a number is left of it");
         index.audit();
     }
     assert!(away > 0);
@@ -116,12 +116,12 @@ fn an_entry_that_came_back_to_its_bucket_is_taken_out_of_its_new_slot() {
     let [first, second] = [0, 1].map(|number| {
         let vacancy = index.vacancy(index.home_of(hash)).unwrap();
         index.fill(&vacancy, number);
-        vacancy.bucket()
+        vacancy.whereabouts()
     });
     assert_eq!(first, second);
-    assert!(index.remove_from(first, 1) && index.remove_from(first, 0));
+    assert!(index.remove_at(first, 1) && index.remove_at(first, 0));
     index.fill(&Vacancy { bucket: first, slot: 5, tag: tag(hash), away: false }, 0);
-    assert!(index.remove_from(first, 0));
+    assert!(index.remove_at(first, 0));
     assert_eq!(index.audit(), 0);
 }
 

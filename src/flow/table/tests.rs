@@ -175,7 +175,7 @@ fn a_flow_whose_slot_was_moved_makes_room_too() {
     for n in 0..64 {
         let id = insert(&mut table, n, FlowState::HalfOpen).unwrap().id;
         let entry = table.entries.at_mut(id.number());
-        entry.change_state(FlowState::HalfOpen, entry.place(), entry.bucket() + n % 2);
+        entry.change_state(FlowState::HalfOpen, entry.place(), entry.whereabouts() + n % 2);
     }
     for n in 0..64 {
         let evicted = insert(&mut table, 100 + n, FlowState::HalfOpen).unwrap().evicted.unwrap();
@@ -196,7 +196,7 @@ fn flows_away_from_home_make_room_and_are_counted_there_no_more() {
     }
     let away = |n: u32| {
         let id = find(&table, n).unwrap();
-        table.entry(id).bucket() != table.bucket_of(id.number())
+        table.entry(id).whereabouts() != table.whereabouts(id.number())
     };
     assert!((30_000 - 4096..30_000).any(away), "or nothing was tested");
 }
