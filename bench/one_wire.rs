@@ -54,7 +54,7 @@ pub fn answer_templates(targets: u16) -> Vec<OuterTemplate> {
 /// The forwarding state of a wire with so many healthy targets.
 pub fn forwarding(seed: &HashSeed, configuration: u64, targets: u16) -> Forwarding {
     let mut builder = Builder::new(seed.clone());
-    (0..targets).for_each(|n| builder.add(TargetId(n), target_address(n), 1));
+    builder.update(&(0..targets).map(|n| (TargetId(n), target_address(n), 1)).collect::<Vec<_>>());
     let target = |n| {
         let template = OuterTemplate::new(GATEWAY_MAC, target_mac(n), TUNNEL, target_address(n));
         Some(Target {

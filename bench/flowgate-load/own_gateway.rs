@@ -154,7 +154,7 @@ impl Drop for Running {
 fn forwarding(seed: &HashSeed, targets: &[Ipv4Addr]) -> Forwarding {
     let numbered = || targets.iter().zip((0..).map(TargetId));
     let mut builder = Builder::new(seed.clone());
-    numbered().for_each(|(&address, id)| builder.add(id, address, 1));
+    builder.update(&numbered().map(|(&address, id)| (id, address, 1)).collect::<Vec<_>>());
     let target = |address: &Ipv4Addr| {
         let mac = MacAddr(mac_of(address.to_bits()));
         Some(Target {

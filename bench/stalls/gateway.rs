@@ -70,11 +70,13 @@ impl Gateway {
             let rest = shape.groups.last().copied().filter(|rest| *rest < 1000).unwrap_or(1);
             let members = shape.groups.get(gateway).copied().unwrap_or(rest);
             let mut builder = Builder::new(seed.clone());
+            let mut own = Vec::new();
             for _ in 0..members {
                 let n = u16::try_from(targets.len()).expect("16,384 targets at most");
-                builder.add(TargetId(n), address(n), 1);
+                own.push((TargetId(n), address(n), 1));
                 targets.push(target(n, u16::try_from(gateway).expect("256")));
             }
+            builder.update(&own);
             maps.push(builder.map());
         }
         let config = TableConfig {

@@ -99,15 +99,15 @@ pub fn choose(
 /// The row's favourite among the healthy members.
 #[cold]
 fn best_of(members: &[Member], row: u16, is_healthy: impl Fn(TargetId) -> bool) -> Option<TargetId> {
-    let mut best = (Score::NONE, None);
+    let mut best = Score::NONE;
     for member in members {
         if is_healthy(member.target())
-            && let Some(score) = member.score_below(row, best.0)
+            && let Some(score) = member.score_below(row, best)
         {
-            best = (score, Some(member.target()));
+            best = score;
         }
     }
-    best.1
+    best.target()
 }
 
 #[inline]

@@ -10,7 +10,9 @@
 #![forbid(unsafe_code)]
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 
+use super::ROWS;
 use crate::flow::HashSeed;
 use crate::id::TargetId;
 
@@ -28,25 +30,26 @@ pub struct Member {
     fraction: u64,
 }
 
-/// A score, lowest first, with the address to break ties.
+/// A target's score, lowest first, with the address to break ties. 16 bytes: a row's two are in one cache line.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) struct Score {
     value: f64,
     address: u32,
+    target: TargetId,
 }
 
 impl Score {
     /// Worse than any target's.
-    pub(super) const NONE: Score = Score { value: f64::INFINITY, address: u32::MAX };
+    pub(super) const NONE: Score = Score { value: f64::INFINITY, address: u32::MAX, target: TargetId(0) };
 
     /// Whether it is worse than `limit`.
     pub(super) fn is_above(self, limit: f64) -> bool {
         self.value > limit
     }
 
-    /// Whether it is no target's.
-    pub(super) fn is_none(self) -> bool {
-        self.value == f64::INFINITY
+    /// Whose it is; nobody's if it is [`Score::NONE`].
+    pub(super) fn target(self) -> Option<TargetId> {
+        (self.value < f64::INFINITY).then_some(self.target)
     }
 }
 
@@ -93,28 +96,44 @@ impl Member {
     }
 
     /// The target's score for a row if it is better than `limit`.
-    ///
-    /// Most are not, and for them the logarithm is not taken: `−ln(u)` is at least `1 − u`.
     #[inline]
     pub(super) fn score_below(&self, row: u16, limit: Score) -> Option<Score> {
-        let u = self.draw(row);
+        self.score_of(self.permute(row), row, limit)
+    }
+
+    /// The same where it is known that the draw for the row is of this stratum.
+    ///
+    /// Most are not better, and for them the logarithm is not taken: `−ln(u)` is at least `1 − u`.
+    #[inline]
+    pub(super) fn score_of(&self, stratum: u16, row: u16, limit: Score) -> Option<Score> {
+        let u = self.draw(stratum, row);
         if self.weight == 0 || (1.0 - u) * self.share * BELOW_ONE > limit.value {
             return None;
         }
         // libm's, as the platform's own may differ in the last bit between two nodes.
-        let score = Score { value: -libm::log(u) * self.share, address: self.address.to_bits() };
+        let (address, target) = (self.address.to_bits(), self.target);
+        let score = Score { value: -libm::log(u) * self.share, address, target };
         (score < limit).then_some(score)
     }
 
-    /// Every row for which the target may score no worse than `limit`, and few others: the rows of its best draws,
-    /// found from the draws instead of by asking every row. In no order.
-    pub(super) fn rows_within(&self, limit: f64) -> impl Iterator<Item = u16> {
-        // Of stratum `n`, 1 − u is more than (65,535 − n) / 65,536; and −ln(u) is at least 1 − u.
-        let within =
-            move |stratum: &u16| f64::from(u16::MAX - stratum) / 65_536.0 * self.share * BELOW_ONE <= limit;
+    /// The lowest stratum by whose draws the target may score no worse than `limit`; 65,536 if there is none. Of the
+    /// strata from there on one or two do not.
+    pub(super) fn strata_within(&self, limit: f64) -> usize {
+        if self.weight == 0 {
+            return ROWS;
+        }
+        // Draws of stratum `n` are below (n + 1) / 65,536, and of a score within the limit at least e^(−limit × weight).
+        // One stratum more is far more than rounding.
+        #[expect(clippy::cast_possible_truncation, reason = "from 0 to 65,536")]
+        let lowest = (libm::exp(-limit * f64::from(self.weight)) * 65_536.0) as usize;
+        lowest.saturating_sub(1)
+    }
+
+    /// The rows for which the target's draws are of these strata, with the stratum, best draw first.
+    pub(super) fn rows_of(&self, strata: Range<usize>) -> impl Iterator<Item = (u16, u16)> {
         let inverses = [1, 3, 5, 7].map(|n| inverse(self.round[n] | 1));
-        let strata = (0..=u16::MAX).rev().take_while(within).take(if self.weight == 0 { 0 } else { 1 << 16 });
-        strata.map(move |stratum| self.permute_back(stratum, inverses))
+        let strata = strata.rev().filter_map(|stratum| u16::try_from(stratum).ok());
+        strata.map(move |stratum| (self.permute_back(stratum, inverses), stratum))
     }
 
     /// The row that [`Member::permute`] makes this of.
@@ -131,10 +150,10 @@ impl Member {
         x.wrapping_mul(inverses[0]) ^ k[0]
     }
 
-    /// The target's draw for a row: odd multiples of 2^-49, hence exact and neither 0 nor 1.
+    /// The target's draw for a row, which is of this stratum: odd multiples of 2^-49, hence exact and neither 0 nor 1.
     #[inline]
-    fn draw(&self, row: u16) -> f64 {
-        let n = u64::from(self.permute(row)) << 32 | u64::from(self.fraction(row));
+    fn draw(&self, stratum: u16, row: u16) -> f64 {
+        let n = u64::from(stratum) << 32 | u64::from(self.fraction(row));
         (2 * n + 1) as f64 / (1_u64 << 49) as f64
     }
 
@@ -181,7 +200,7 @@ mod tests {
             let member = member(n, 1);
             let mut seen = vec![false; 1 << 16];
             for row in 0..=u16::MAX {
-                let u = member.draw(row);
+                let u = member.draw(member.permute(row), row);
                 assert!(u > 0.0 && u < 1.0);
                 #[expect(clippy::cast_possible_truncation, reason = "u is below 1")]
                 let stratum = &mut seen[(u * 65_536.0) as usize];
@@ -205,21 +224,30 @@ mod tests {
     // F-4
     #[test]
     fn no_row_within_a_limit_is_left_out_and_few_beyond_it_are_in() {
-        for (weight, limit) in
-            [(1, 0.0), (1, 1e-4), (1, 0.02), (3, 0.02), (65_535, 1e-7), (1, 0.7), (1, 99.0)]
-        {
+        let limits = [
+            (1, 0.0),
+            (1, 1e-4),
+            (1, 0.02),
+            (3, 0.02),
+            (65_535, 1e-7),
+            (1, 0.7),
+            (1, 99.0),
+            (1, f64::INFINITY),
+        ];
+        for (weight, limit) in limits {
             let member = member(3, weight);
-            let mut found: Vec<u16> = member.rows_within(limit).collect();
+            let found: Vec<(u16, u16)> = member.rows_of(member.strata_within(limit)..ROWS).collect();
+            assert!(found.iter().all(|(row, stratum)| member.permute(*row) == *stratum));
+            let mut found: Vec<u16> = found.into_iter().map(|(row, _)| row).collect();
             found.sort_unstable();
-            let value = |row: u16| -libm::log(member.draw(row)) / f64::from(weight);
+            let value = |row: u16| -libm::log(member.draw(member.permute(row), row)) / f64::from(weight);
             let expected: Vec<u16> = (0..=u16::MAX).filter(|row| value(*row) <= limit).collect();
             assert!(expected.iter().all(|row| found.binary_search(row).is_ok()), "{weight} {limit}");
             assert!(found.is_sorted_by(|one, next| one < next), "{weight} {limit}: a row comes twice");
-            if limit < 0.1 {
-                assert!(found.len() <= expected.len() * 11 / 10 + 2, "{weight} {limit}: {}", found.len());
-            }
+            assert!(found.len() <= expected.len() + 2, "{weight} {limit}: {}", found.len());
         }
-        assert_eq!(member(3, 0).rows_within(f64::INFINITY).count(), 0);
+        let weightless = member(3, 0);
+        assert_eq!(weightless.rows_of(weightless.strata_within(f64::INFINITY)..ROWS).count(), 0);
     }
 
     /// The shortcut must never hide a score that is better than the limit.
@@ -229,8 +257,8 @@ mod tests {
         for weight in [1, 3, 65_535] {
             let member = member(1, weight);
             for row in (0..=u16::MAX).step_by(3) {
-                let value = -libm::log(member.draw(row)) / f64::from(weight);
-                let limit = |factor: f64| Score { value: value * factor, address: 0 };
+                let value = -libm::log(member.draw(member.permute(row), row)) / f64::from(weight);
+                let limit = |factor: f64| Score { value: value * factor, address: 0, target: TargetId(0) };
                 let close = 4.0 * f64::EPSILON;
                 assert!(member.score_below(row, limit(1.0 + close)).is_some());
                 assert!(member.score_below(row, limit(1.0 - close)).is_none());

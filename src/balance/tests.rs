@@ -1,5 +1,7 @@
 //! What F-4, F-6 and F-7 promise, of builder and choice together.
 
+mod updates;
+
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -18,13 +20,38 @@ fn address(n: u16) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a01_0000 + u32::from(n))
 }
 
+type Target = (TargetId, Ipv4Addr, u16);
+
+/// The target that is numbered and addressed by `n`.
+fn target(n: u16, weight: u16) -> Target {
+    (TargetId(n), address(n), weight)
+}
+
 /// A group of targets, numbered and addressed by `n`, with these weights.
 fn group(seed: HashSeed, weights: impl IntoIterator<Item = (u16, u16)>) -> Builder {
     let mut builder = Builder::new(seed);
-    for (n, weight) in weights {
-        builder.add(TargetId(n), address(n), weight);
-    }
+    builder.update(&weights.into_iter().map(|(n, weight)| target(n, weight)).collect::<Vec<_>>());
     builder
+}
+
+/// The group with one target as told here: with another weight, or, if it was none of it, added.
+fn set(builder: &mut Builder, n: u16, weight: u16) {
+    let mut list = list(builder);
+    match list.iter_mut().find(|(id, ..)| *id == TargetId(n)) {
+        Some(known) => *known = target(n, weight),
+        None => list.push(target(n, weight)),
+    }
+    builder.update(&list);
+}
+
+fn remove(builder: &mut Builder, n: u16) {
+    let mut list = list(builder);
+    list.retain(|(id, ..)| *id != TargetId(n));
+    builder.update(&list);
+}
+
+fn list(builder: &Builder) -> Vec<Target> {
+    builder.members().iter().map(|member| (member.target(), member.address(), member.weight())).collect()
 }
 
 fn equal(n: u16) -> impl Iterator<Item = (u16, u16)> {
@@ -92,13 +119,13 @@ fn f_4_a_failed_targets_rows_spread_over_all_others() {
 fn f_4_removing_or_adding_a_target_moves_its_own_rows_only_and_a_flap_returns_to_the_same_map() {
     let mut builder = group(seed(2), equal(20));
     let before = builder.map();
-    builder.remove(TargetId(7));
+    remove(&mut builder, 7);
     let without = builder.map();
     for (old, new) in before.rows.iter().zip(without.rows.iter()) {
         let heir = if old.first == TargetId(7) { old.second } else { old.first };
         assert_eq!(new.first, heir);
     }
-    builder.add(TargetId(7), address(7), 1);
+    set(&mut builder, 7, 1);
     assert_eq!(builder.map().rows, before.rows);
 }
 
@@ -107,7 +134,7 @@ fn f_4_a_new_weight_moves_rows_from_or_to_that_target_only() {
     let mut builder = group(seed(3), (0..10).map(|n| (n, 10)));
     for (weight, grows) in [(5, false), (40, true), (0, false), (10, true)] {
         let before = builder.map();
-        builder.reweight(TargetId(4), weight);
+        set(&mut builder, 4, weight);
         let mut moved = 0;
         for (old, new) in before.rows.iter().zip(builder.map().rows.iter()) {
             if old.first != new.first {
@@ -123,7 +150,7 @@ fn f_4_a_new_weight_moves_rows_from_or_to_that_target_only() {
 #[test]
 fn f_4_weight_0_is_as_good_as_removed() {
     let mut drained = group(seed(4), equal(6));
-    drained.reweight(TargetId(2), 0);
+    set(&mut drained, 2, 0);
     let without = group(seed(4), equal(6).filter(|(n, _)| *n != 2)).map();
     assert_eq!(drained.map().rows, without.rows);
     let map = drained.map();
@@ -134,9 +161,7 @@ fn f_4_weight_0_is_as_good_as_removed() {
 #[test]
 fn f_4_the_map_depends_on_addresses_not_on_ids() {
     let mut builder = Builder::new(seed(5));
-    for n in 0..8 {
-        builder.add(TargetId(100 - n), address(n), 1);
-    }
+    builder.update(&(0..8).map(|n| (TargetId(100 - n), address(n), 1)).collect::<Vec<_>>());
     let renumbered = builder.map();
     let map = group(seed(5), equal(8)).map();
     for (a, b) in map.rows.iter().zip(renumbered.rows.iter()) {
@@ -175,69 +200,17 @@ fn f_6_a_flow_with_no_healthy_target_gets_its_rows_first_choice() {
 fn f_7_an_empty_group_has_no_target() {
     let mut builder = Builder::new(seed(1));
     assert_eq!(builder.map().choose(7, |_| true), None);
-    builder.add(TargetId(1), address(1), 1);
+    set(&mut builder, 1, 1);
     let map = builder.map();
     assert!(map.rows.iter().all(|row| (row.first, row.second) == (TargetId(1), TargetId(1))));
     assert_eq!(map.choose(7, |_| true), Some(Choice { target: TargetId(1), fail_open: false }));
     assert_eq!(map.choose(7, |_| false), Some(Choice { target: TargetId(1), fail_open: true }));
-    builder.remove(TargetId(1));
+    remove(&mut builder, 1);
     assert_eq!(builder.map().choose(7, |_| true), None);
-}
-
-// F-4, O-3
-#[test]
-fn a_target_added_again_is_replaced_by_id_and_by_address() {
-    let mut builder = group(seed(1), equal(4));
-    builder.add(TargetId(2), address(9), 3);
-    builder.add(TargetId(7), address(1), 2);
-    let mut expected = Builder::new(seed(1));
-    for (id, place, weight) in [(0, 0, 1), (3, 3, 1), (2, 9, 3), (7, 1, 2)] {
-        expected.add(TargetId(id), address(place), weight);
-    }
-    assert_eq!(builder.members(), expected.members());
-    assert_eq!(builder.map().rows, expected.map().rows);
-}
-
-#[derive(Clone, Debug)]
-enum Change {
-    Add(u16, u16),
-    Remove(u16),
-    Reweight(u16, u16),
-}
-
-fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let weight = || prop_oneof![1 => Just(0_u16), 3 => 1..5_u16, 1 => any::<u16>()];
-    let change = prop_oneof![
-        3 => (0..12_u16, weight()).prop_map(|(n, weight)| Change::Add(n, weight)),
-        1 => (0..12_u16).prop_map(Change::Remove),
-        2 => (0..12_u16, weight()).prop_map(|(n, weight)| Change::Reweight(n, weight)),
-    ];
-    proptest::collection::vec(change, 1..12)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
-
-    /// However a group came to be what it is, its table is that of its members, in any order.
-    #[test]
-    fn f_4_changes_one_by_one_end_in_the_table_that_is_built_at_once(
-        changes in changes(), by: proptest::sample::Index,
-    ) {
-        let mut builder = Builder::new(seed(1));
-        for change in changes {
-            match change {
-                Change::Add(n, weight) => builder.add(TargetId(n), address(n), weight),
-                Change::Remove(n) => builder.remove(TargetId(n)),
-                Change::Reweight(n, weight) => builder.reweight(TargetId(n), weight),
-            }
-        }
-        let mut list: Vec<_> = builder.members().iter().map(|m| (m.target().0, m.weight())).collect();
-        if !list.is_empty() {
-            let by = by.index(list.len());
-            list.rotate_left(by);
-        }
-        prop_assert_eq!(builder.map().rows, group(seed(1), list).map().rows);
-    }
 
     /// What a worker chooses while some are unhealthy is what a table of the healthy ones would say.
     #[test]
@@ -261,11 +234,10 @@ fn a_table_is_the_same_one_until_a_member_changes() {
     let mut builder = group(seed(1), equal(5));
     let first = builder.map();
     assert!(Arc::ptr_eq(&first.rows, &builder.map().rows));
-    let changes: [fn(&mut Builder); 3] = [
-        |builder| builder.add(TargetId(9), address(9), 1),
-        |builder| builder.reweight(TargetId(9), 7),
-        |builder| builder.remove(TargetId(9)),
-    ];
+    builder.update(&list(&builder));
+    assert!(Arc::ptr_eq(&first.rows, &builder.map().rows));
+    let changes: [fn(&mut Builder); 3] =
+        [|builder| set(builder, 9, 1), |builder| set(builder, 9, 7), |builder| remove(builder, 9)];
     for change in changes {
         let before = builder.map();
         change(&mut builder);
@@ -277,53 +249,4 @@ fn a_table_is_the_same_one_until_a_member_changes() {
         assert!(!after.has(TargetId(640)));
     }
     assert_eq!(builder.map().rows, first.rows);
-}
-
-/// The table as F-4 says it, every row asking every target.
-fn by_definition(members: &[Member]) -> Vec<(TargetId, TargetId)> {
-    let of_row = |row: u16| {
-        let scored = members
-            .iter()
-            .filter_map(|member| Some((member.score_below(row, score::Score::NONE)?, member.target())));
-        let mut scored: Vec<_> = scored.collect();
-        scored.sort_by(|(one, _), (other, _)| one.partial_cmp(other).unwrap());
-        let first = scored[0].1;
-        (first, scored.get(1).map_or(first, |second| second.1))
-    };
-    (0..=u16::MAX).map(of_row).collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
-
-    // Rows look at the targets that draw well for them only, and at all of them where that is too few.
-    #[test]
-    fn f_4_targets_added_together_have_the_rows_that_each_row_would_give_them(
-        weights in proptest::collection::vec(prop_oneof![4 => 1..4_u16, 1 => Just(0), 1 => any::<u16>()], 1..60),
-        cut in any::<proptest::sample::Index>(),
-        replaced in any::<proptest::sample::Index>(),
-    ) {
-        let all: Vec<_> = (0..).zip(&weights).map(|(n, weight)| (TargetId(n), address(n), *weight)).collect();
-        let (early, late) = all.split_at(cut.index(all.len()));
-        let mut builder = Builder::new(seed(7));
-        builder.add_all(early);
-        builder.add_all(late);
-        // One that comes again under its old address, and its number to another.
-        let again = replaced.index(all.len());
-        builder.add_all(&[(TargetId(900), all[again].1, 2), (TargetId(900), address(900), 5), (TargetId(901), all[again].1, 3)]);
-        let rows: Vec<_> = builder.map().rows.iter().map(|row| (row.first, row.second)).collect();
-        prop_assert!(rows == by_definition(builder.members()));
-        prop_assert_eq!(builder.members().len(), all.len() + 1);
-    }
-}
-
-#[test]
-fn f_4_a_thousand_targets_at_once_are_what_one_after_the_other_are() {
-    let targets: Vec<_> = (0..1000).map(|n| (TargetId(n), address(n), 1 + n % 3)).collect();
-    let mut builder = Builder::new(seed(3));
-    builder.add_all(&targets);
-    assert_eq!(
-        builder.map().rows,
-        group(seed(3), targets.iter().map(|(id, _, weight)| (id.0, *weight))).map().rows
-    );
 }

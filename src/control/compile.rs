@@ -26,7 +26,7 @@ use crate::datapath::forwarding::{
 use crate::datapath::interfaces::Interface;
 use crate::datapath::routes::{self, Routes};
 use crate::flow::{HashSeed, Timers, Tuple};
-use crate::id::{GatewayId, InterfaceId};
+use crate::id::{GatewayId, InterfaceId, TargetId};
 use crate::wire::ethernet::MacAddr;
 use crate::wire::geneve::outer::OuterTemplate;
 
@@ -259,12 +259,12 @@ impl Compiler {
         let members = group.targets.iter().filter_map(|(address, target)| {
             let duty = self.node.scope.duty(Some(balancer), *address, target);
             let slot = slots.get(&TargetKey::new(group.name.as_str(), *address))?;
-            (duty == Duty::Check).then_some((slot, *address, target.weight.get()))
+            (duty == Duty::Check).then_some((slot.id, *address, target.weight.get()))
         });
-        let members: Vec<(Slot, Ipv4Addr, u16)> = members.collect();
+        let members: Vec<(TargetId, Ipv4Addr, u16)> = members.collect();
         let builder =
             self.builders.entry(group.name.clone()).or_insert_with(|| Builder::new(self.choice_seed.clone()));
-        follow(builder, &members);
+        builder.update(&members);
         Some(Gateway {
             dualstack: balancer.ip_address_type == IpAddressType::Dualstack,
             timers: Timers {
@@ -340,38 +340,6 @@ pub fn condition(target: Option<&Target>, verdict: impl FnOnce() -> Verdict) -> 
             Verdict::Unhealthy => Condition::Unhealthy,
         },
     }
-}
-
-/// Brings a table to these members, touching only what changed: nothing, nearly always.
-fn follow(builder: &mut Builder, members: &[(Slot, Ipv4Addr, u16)]) {
-    let known = builder.members().iter().map(|known| (known.target(), known.address(), known.weight()));
-    if known.eq(members.iter().map(|(slot, address, weight)| (slot.id, *address, *weight))) {
-        return;
-    }
-    let wanted: HashMap<_, _> =
-        members.iter().map(|(slot, address, weight)| (slot.id, (*address, *weight))).collect();
-    let known: HashMap<_, _> = builder
-        .members()
-        .iter()
-        .map(|member| (member.target(), (member.address(), member.weight())))
-        .collect();
-    for (target, (address, _)) in &known {
-        if wanted.get(target).is_none_or(|(wanted, _)| wanted != address) {
-            builder.remove(*target);
-        }
-    }
-    let mut added = Vec::new();
-    for (slot, address, weight) in members {
-        match known.get(&slot.id) {
-            Some((known, old)) if known == address => {
-                if old != weight {
-                    builder.reweight(slot.id, *weight);
-                }
-            }
-            _ => added.push((slot.id, *address, *weight)),
-        }
-    }
-    builder.add_all(&added);
 }
 
 fn millis(duration: Duration) -> u32 {

@@ -256,9 +256,9 @@ mod tests {
         MADE.get_or_init(|| {
             [0, 1].map(|gateway| {
                 let mut builder = Builder::new(HashSeed::from_secret(b"a secret of sixteen"));
-                for n in (0..200).filter(|n| n % 3 == gateway) {
-                    builder.add(TargetId(n), Ipv4Addr::from_bits(n.into()), 1);
-                }
+                let own = (0..200_u16).filter(|n| n % 3 == gateway);
+                let own: Vec<_> = own.map(|n| (TargetId(n), Ipv4Addr::from_bits(n.into()), 1)).collect();
+                builder.update(&own);
                 builder.map()
             })
         })

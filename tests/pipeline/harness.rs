@@ -336,9 +336,7 @@ fn map_of(targets: Vec<u16>) -> TargetMap {
     let mut made = MADE.lock().unwrap();
     let make = || {
         let mut builder = Builder::new(HashSeed::from_secret(b"the tests' own secret"));
-        for n in &targets {
-            builder.add(TargetId(*n), target_address(*n), 1);
-        }
+        builder.update(&targets.iter().map(|n| (TargetId(*n), target_address(*n), 1)).collect::<Vec<_>>());
         builder.map()
     };
     made.entry(targets.clone()).or_insert_with(make).clone()
