@@ -18,6 +18,7 @@ use super::change::{Outcome, check_idle_timeout};
 use super::difference::difference;
 use super::document::ObjectsDocument;
 use super::error::{ErrorCode, ModelError};
+use super::lifecycle::check_new_name;
 use super::name::Name;
 use super::objects::{LoadBalancer, Registration, State, Target, TargetGroup};
 use super::registry::{ObjectKind, TCP_IDLE_TIMEOUT};
@@ -36,6 +37,17 @@ impl State {
             let place = document.place_of(kind, name);
             move |error: ModelError| error.under(&place)
         };
+        let balancers = wanted.load_balancers().map(|balancer| (ObjectKind::LoadBalancer, &balancer.name));
+        let groups = wanted.target_groups().map(|group| (ObjectKind::TargetGroup, &group.name));
+        for (kind, name) in balancers.chain(groups) {
+            let is_known = match kind {
+                ObjectKind::TargetGroup => self.target_groups.contains_key(name),
+                ObjectKind::LoadBalancer | ObjectKind::Listener => self.load_balancers.contains_key(name),
+            };
+            if !is_known {
+                check_new_name(kind, name).map_err(at(kind, name))?;
+            }
+        }
         for group in wanted.target_groups() {
             let known = self.target_groups.get(&group.name).map(|group| &group.attributes);
             let default = AttributeSet::new(ObjectKind::TargetGroup);

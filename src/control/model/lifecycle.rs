@@ -35,11 +35,7 @@ impl State {
         now_unix_ms: u64,
     ) -> Result<Outcome, ModelError> {
         let tags = Tags::default().with(tags)?;
-        check_new_name("Load balancer", name)?;
-        if name.as_str().starts_with(RESERVED) {
-            let message = format!("Load balancer name '{name}' cannot begin with '{RESERVED}'");
-            return Err(ModelError::invalid(message).under("name"));
-        }
+        check_new_name(ObjectKind::LoadBalancer, name)?;
         if let Some(known) = self.load_balancers.get(name) {
             let same_places = known.ip_address_type == ip_address_type && known.placement == *placement;
             return if same_places && known.tags == tags {
@@ -174,7 +170,7 @@ impl State {
         tags: &[(String, String)],
     ) -> Result<Outcome, ModelError> {
         let tags = Tags::default().with(tags)?;
-        check_new_name("Target group", name)?;
+        check_new_name(ObjectKind::TargetGroup, name)?;
         let under = |error: ModelError| error.under("health_check");
         let health_check = HealthCheck::default().modified(health_check.clone()).map_err(under)?;
         if let Some(known) = self.target_groups.get(name) {
@@ -197,11 +193,7 @@ impl State {
             targets: Default::default(),
         };
         self.target_groups.insert(name.clone(), Arc::new(group));
-        if self.target_groups.len() > MAX_TARGET_GROUPS {
-            let message =
-                format!("This node has {MAX_TARGET_GROUPS} target groups already, and can have no more");
-            return Err(ModelError::new(ErrorCode::TooManyTargetGroups, message));
-        }
+        self.check_target_group_count()?;
         Ok(outcome(ObjectKind::TargetGroup, name, ObjectChange::Created))
     }
 
@@ -247,6 +239,15 @@ impl State {
         Err(ModelError::new(ErrorCode::TooManyLoadBalancers, message))
     }
 
+    pub(super) fn check_target_group_count(&self) -> Result<(), ModelError> {
+        if self.target_groups.len() <= MAX_TARGET_GROUPS {
+            return Ok(());
+        }
+        let message =
+            format!("This node has {MAX_TARGET_GROUPS} target groups already, and can have no more");
+        Err(ModelError::new(ErrorCode::TooManyTargetGroups, message))
+    }
+
     /// O-2: that no load balancer but `user` uses `group`.
     fn check_unused(&self, group: &Name, user: &Name) -> Result<(), ModelError> {
         match self.load_balancer_using(group) {
@@ -268,10 +269,15 @@ impl State {
 }
 
 /// What AWS asks of a name besides O-2. It is asked of new ones only: what an older version stored stays.
-fn check_new_name(what: &str, name: &Name) -> Result<(), ModelError> {
+pub(super) fn check_new_name(kind: ObjectKind, name: &Name) -> Result<(), ModelError> {
+    let what = kind.noun();
+    let refused =
+        |fault: &str| Err(ModelError::invalid(format!("{what} name '{name}' cannot {fault}")).under("name"));
     if name.as_str().starts_with('-') || name.as_str().ends_with('-') {
-        let message = format!("{what} name '{name}' cannot begin or end with a hyphen");
-        return Err(ModelError::invalid(message).under("name"));
+        return refused("begin or end with a hyphen");
+    }
+    if kind == ObjectKind::LoadBalancer && name.as_str().starts_with(RESERVED) {
+        return refused(&format!("begin with '{RESERVED}'"));
     }
     Ok(())
 }

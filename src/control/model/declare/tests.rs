@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::control::model::fixture::{DOCUMENT, pairs, state};
-use crate::control::model::{Change, TargetChange};
+use crate::control::model::{Change, MAX_TARGET_GROUPS, TargetChange};
 
 const NOW: u64 = 1_700_000_000_000;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -93,6 +93,38 @@ fn an_export_says_what_is_wanted_and_not_what_is_under_way() {
     );
     let (next, told) = accept(&draining(), exported(&draining()));
     assert_eq!((targets(&next), told.len()), (targets(&draining()), 0), "the drain goes on");
+}
+
+// O-2
+#[test]
+fn what_a_document_creates_is_named_as_single_changes_may_name_it() {
+    let named = |list: &str, name: &str| edited(&state(), &format!("/{list}/-"), json!({ "name": name }));
+    for (list, name, fault) in [
+        ("load_balancers", "-gw", "Load balancer name '-gw' cannot begin or end with a hyphen"),
+        ("load_balancers", "internal-gw", "Load balancer name 'internal-gw' cannot begin with 'internal-'"),
+        ("target_groups", "fw-", "Target group name 'fw-' cannot begin or end with a hyphen"),
+    ] {
+        let (code, path, message) = refuse(&state(), named(list, name));
+        assert_eq!((code, message.as_str()), (ErrorCode::ValidationError, fault));
+        let place = exported(&state())[list].as_array().expect("a list").len();
+        assert_eq!(path, Some(format!("{list}[{place}].name")));
+    }
+    accept(&state(), named("target_groups", "internal-fw"));
+    // What an older version stored stays, and can be exported and applied.
+    let old =
+        State::from_stored(r#"{ "version": 1, "generation": 3, "target_groups": [{ "name": "fw-" }] }"#);
+    let old = old.expect("it was a name once");
+    assert_eq!(accept(&old, exported(&old)).1, [""; 0]);
+}
+
+#[test]
+fn a_document_has_no_more_target_groups_than_single_changes_may_make() {
+    let groups = |count| -> Value { (0..count).map(|n| json!({ "name": format!("fw-{n}") })).collect() };
+    let of = |count| json!({ "version": 1, "target_groups": groups(count) });
+    let (code, path, _) = refuse(&state(), of(MAX_TARGET_GROUPS + 1));
+    assert_eq!((code, path.as_deref()), (ErrorCode::TooManyTargetGroups, Some("target_groups[3000]")));
+    let unprotected = Change::DeleteLoadBalancer { load_balancer: "gw".to_owned() };
+    accept(&changed(&state(), unprotected), of(MAX_TARGET_GROUPS));
 }
 
 // T-3, T-7

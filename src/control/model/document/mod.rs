@@ -356,6 +356,7 @@ impl ObjectsDocument {
                 let error = ModelError::new(ErrorCode::DuplicateTargetGroupName, message);
                 return Err(error.under("name").under(&at));
             }
+            state.check_target_group_count().map_err(|error| error.under(&at))?;
             state.check_target_counts(&name).map_err(|error| error.under("targets").under(&at))?;
         }
         for (position, document) in self.load_balancers.into_iter().enumerate() {
