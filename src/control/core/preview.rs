@@ -55,8 +55,12 @@ impl Inner {
         let target = own.and_then(|group| group.targets.get(&key.address));
         // A group that is no longer used is no longer checked (H-6).
         let verdict = || self.health.verdict(key).filter(|_| &*key.group == group.name.as_str());
+        let drain = own.and_then(|group| group.drain_of(key.address));
+        let is_over = drain.is_some_and(|drain| drain.ends_unix_ms() <= self.unix_ms());
         match condition(target, || verdict().unwrap_or(Verdict::Initial)) {
             Condition::Initial | Condition::Healthy => None,
+            // By a delay of 0, or one that is made shorter than the drain is old.
+            Condition::Draining if is_over => Some((end(&settings, Condition::Removed)?, None)),
             Condition::Draining => Some((Fate::Drained, end(&settings, Condition::Removed))),
             out @ (Condition::Unhealthy | Condition::Removed) => Some((end(&settings, out)?, None)),
         }

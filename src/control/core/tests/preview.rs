@@ -36,7 +36,8 @@ fn attributes(given: &[(&str, &str)]) -> Change {
 }
 
 fn deregister(address: [u8; 4]) -> Change {
-    Change::DeregisterTargets { target_group: "fw".to_owned(), targets: vec![address.into()], now_unix_ms: 1 }
+    let now_unix_ms = u64::try_from(Timestamp::now().unix_ms()).unwrap();
+    Change::DeregisterTargets { target_group: "fw".to_owned(), targets: vec![address.into()], now_unix_ms }
 }
 
 fn document(text: &str) -> Change {
@@ -62,6 +63,23 @@ fn a_drain_is_told_with_what_comes_after_it() {
             bench.core.change(&deregister(FIRST), None).unwrap();
             assert_eq!(effects(&bench, &deregister(FIRST)), [], "it drains already");
         }
+    });
+}
+
+// T-4, R-2
+#[test]
+fn a_drain_that_a_change_ends_at_once_is_told_as_what_comes_after_it() {
+    within_runtime(async || {
+        let bench = busy();
+        bench.core.change(&attributes(&RESETS), None).unwrap();
+        bench.core.change(&deregister(FIRST), None).unwrap();
+        assert_eq!(effects(&bench, &delay("99")), [], "it drains on");
+        assert_eq!(effects(&bench, &delay("0")), [(1, 3, Reset, None)]);
+        bench.core.change(&delay("0"), None).unwrap();
+        assert_eq!(effects(&bench, &deregister(SECOND)), [(2, 7, Reset, None)]);
+        let bench = busy();
+        bench.core.change(&deregister(FIRST), None).unwrap();
+        assert_eq!(effects(&bench, &delay("0")), [], "its flows go on to it");
     });
 }
 
