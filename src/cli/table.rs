@@ -1,13 +1,14 @@
 //! How tables, times and numbers look.
 //!
 //! Columns side by side without rules, so that `awk` and `grep` like them too. A table is as wide as the terminal,
-//! or 100 columns where there is none; colour is for terminals only.
+//! or 100 columns where there is none, and breaks lines between words; where not even its words fit side by
+//! side, each row is a list of its own. Colour is for terminals only.
 
 #![forbid(unsafe_code)]
 
 use crate::control::events::Timestamp;
 use crate::control::health::HealthState;
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use jiff::tz::TimeZone;
 use std::fmt::Display;
 
@@ -44,9 +45,31 @@ impl Look {
 
     /// The same where the columns are not known beforehand; no headings: none are shown.
     pub(super) fn table_of(&self, headings: &[&str], rows: Vec<Vec<Cell>>) -> String {
+        /// Blanks between columns: two, and one where it is tight.
+        const GAPS: [u16; 2] = [2, 1];
+        let words = longest_words(headings, &rows);
+        let needed = |gap: u16| words.iter().map(|word| u32::from(word + gap)).sum::<u32>() - u32::from(gap);
+        match GAPS.into_iter().find(|gap| words.is_empty() || needed(*gap) <= u32::from(self.width)) {
+            Some(gap) => self.columns(headings, rows, gap, &words),
+            None if headings.is_empty() => self.columns(headings, rows, GAPS[0], &[]),
+            None => {
+                let lists = rows.into_iter().map(|row| {
+                    let left = |cell: Cell| cell.set_alignment(CellAlignment::Left);
+                    let lines =
+                        headings.iter().zip(row).map(|(heading, cell)| vec![text(heading), left(cell)]);
+                    self.columns(&[], lines.collect(), GAPS[0], &[])
+                });
+                lists.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    /// Columns with so many blanks between them, each at least as wide as is said.
+    fn columns(&self, headings: &[&str], rows: Vec<Vec<Cell>>, gap: u16, widths: &[u16]) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(self.width);
+        // The blanks after the last column are trimmed.
+        table.set_width(self.width.saturating_add(gap));
         if self.colour {
             table.enforce_styling();
         } else {
@@ -56,9 +79,11 @@ impl Look {
             table.set_header(headings);
         }
         table.add_rows(rows);
-        for column in table.column_iter_mut() {
-            // Two blanks between columns, none before the first.
-            column.set_padding((0, 2));
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, gap));
+            if let Some(width) = widths.get(index) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + gap)));
+            }
         }
         let mut text = table.trim_fmt();
         text.push('\n');
@@ -105,6 +130,20 @@ impl Look {
             Err(_) => time.to_string(),
         }
     }
+}
+
+/// How long the longest word of each column is.
+fn longest_words(headings: &[&str], rows: &[Vec<Cell>]) -> Vec<u16> {
+    let length = |word: &str| u16::try_from(word.chars().count()).unwrap_or(u16::MAX / 64);
+    let longest = |text: &str| text.split_whitespace().map(length).max().unwrap_or(0);
+    let mut words: Vec<u16> = headings.iter().map(|heading| longest(heading)).collect();
+    for row in rows {
+        words.resize(words.len().max(row.len()), 0);
+        for (word, cell) in words.iter_mut().zip(row) {
+            *word = longest(&cell.content()).max(*word);
+        }
+    }
+    words
 }
 
 /// Text in a cell.
@@ -205,6 +244,24 @@ mod tests {
         assert_eq!(table(&look), "STATE\nunhealthy\n");
         look.colour = true;
         assert!(table(&look).contains("\u{1b}["), "{:?}", table(&look));
+    }
+
+    /// A table for a terminal of so many columns.
+    fn of_width(width: u16, headings: &[&str], row: &[&str]) -> String {
+        let look = Look { width, ..Look::plain(Timestamp::from_unix_ms(0), TimeZone::UTC) };
+        look.table_of(headings, vec![row.iter().map(text).collect()])
+    }
+
+    #[test]
+    fn no_word_is_broken_however_narrow_the_terminal_is() {
+        let (headings, row) = (["PORT", "FULL %", "MAC"], ["left", "7", "0a:d2:fd:5b:7f:26"]);
+        assert_eq!(of_width(31, &headings, &row), "PORT  FULL %  MAC\nleft  7       0a:d2:fd:5b:7f:26\n");
+        assert_eq!(
+            of_width(29, &headings, &row),
+            "PORT  FULL  MAC\n      %\nleft  7     0a:d2:fd:5b:7f:26\n"
+        );
+        assert_eq!(of_width(27, &headings, &row), "PORT FULL MAC\n     %\nleft 7    0a:d2:fd:5b:7f:26\n");
+        assert_eq!(of_width(26, &headings, &row), "PORT    left\nFULL %  7\nMAC     0a:d2:fd:5b:7f:26\n");
     }
 
     #[test]
