@@ -93,6 +93,17 @@ struct ActionFlag {
     default_actions: Vec<Listed<Action>>,
 }
 
+/// What other load balancers' listeners serve: not for a gateway's.
+#[derive(Debug, Args)]
+struct ServedFlags {
+    /// Refused by the daemon.
+    #[arg(long, hide = true)]
+    protocol: Option<String>,
+    /// Refused by the daemon.
+    #[arg(long, hide = true)]
+    port: Option<u16>,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct CreateListenerFlags {
     #[command(flatten)]
@@ -101,6 +112,8 @@ pub(super) struct CreateListenerFlags {
     actions: ActionFlag,
     #[command(flatten)]
     tags: TagsFlag,
+    #[command(flatten)]
+    served: ServedFlags,
 }
 
 impl CreateListenerFlags {
@@ -110,8 +123,8 @@ impl CreateListenerFlags {
             load_balancer_arn: self.balancer.load_balancer,
             default_actions,
             tags: self.tags.all(),
-            protocol: None,
-            port: None,
+            protocol: self.served.protocol,
+            port: self.served.port,
         }
     }
 }
@@ -122,12 +135,18 @@ pub(super) struct ModifyDefaultActionFlags {
     listener: ListenerFlag,
     #[command(flatten)]
     actions: ActionFlag,
+    #[command(flatten)]
+    served: ServedFlags,
 }
 
 impl ModifyDefaultActionFlags {
     pub(super) fn params(self) -> ModifyListener {
-        let default_actions = shorthand::all(self.actions.default_actions);
-        ModifyListener { listener_arn: self.listener.listener, default_actions, protocol: None, port: None }
+        ModifyListener {
+            listener_arn: self.listener.listener,
+            default_actions: shorthand::all(self.actions.default_actions),
+            protocol: self.served.protocol,
+            port: self.served.port,
+        }
     }
 }
 

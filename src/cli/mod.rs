@@ -34,7 +34,6 @@ pub use manual::command;
 use crate::control::socket::methods::limits::DescribeAccountLimits;
 use crate::control::socket::views::Plan;
 use arguments::{Arguments, ChangeFlags, Listing, Paging, Verb};
-use clap::Parser;
 use client::{CliError, Client};
 use output::{Format, Output};
 use serde::Serialize;
@@ -46,7 +45,7 @@ use table::Look;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = manual::read(std::env::args_os()).unwrap_or_else(|fault| fault.exit());
     let result = match &arguments.verb {
         Verb::Completions(flags) => manual::completions(flags),
         Verb::Man(flags) => manual::man(flags),
@@ -99,11 +98,12 @@ impl Session {
         render: impl FnOnce(&R, &Look) -> String,
     ) -> Result<(), CliError> {
         let result = paging::call(&mut self.client, method, params, list, part)?;
-        let next = result["NextToken"].as_str().map(str::to_owned);
+        let next = [("NextToken", "--starting-token"), ("NextMarker", "--marker")].into_iter();
+        let next = next.filter_map(|(name, flag)| Some(format!("{flag} {}", result[name].as_str()?))).next();
         self.output.emit(result, |result, look| {
             let shown = render(result, look);
             match next {
-                Some(token) => format!("{shown}\nThere are more: --starting-token {token}\n"),
+                Some(next) => format!("{shown}\nThere are more: {next}\n"),
                 None => shown,
             }
         })

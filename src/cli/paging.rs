@@ -20,6 +20,12 @@ pub(super) fn call(
     part: &Paging,
 ) -> Result<Value, CliError> {
     let mut params = serde_json::to_value(params).map_err(|error| CliError::Unreadable(error.to_string()))?;
+    if part.no_paginate || part.marker.is_some() {
+        for (name, value) in [("PageSize", json!(part.page_size)), ("Marker", json!(part.marker))] {
+            params[name] = value;
+        }
+        return client.call(method, &params);
+    }
     let whole = part.page_size.is_none() && part.max_items.is_none();
     let mut marker = part.starting_token.clone().map(Value::from);
     let mut items: Vec<Value> = Vec::new();

@@ -87,6 +87,9 @@ def test_the_same_verbs_and_flags_serve_on_both_command_lines(aws, node):
         ("describe-load-balancers", "--names", "both"),
         ("create-target-group", "--name", "both", "--protocol", "GENEVE", "--port", "6081"),
         ("describe-target-groups", "--names", "both"),
+        ("create-target-group", "--name", "other", "--protocol", "GENEVE", "--port", "6081"),
+        ("describe-target-groups", "--page-size", "1", "--no-paginate"),
+        ("describe-target-groups", "--page-size", "1", "--marker", "both"),
         ("describe-account-limits",),
     ]
     for words in same:
@@ -94,6 +97,14 @@ def test_the_same_verbs_and_flags_serve_on_both_command_lines(aws, node):
         ours.pop("Generation", None)
         for key, value in theirs.items():
             assert projected(ours[key], value) == value, words
+    balancer = aws("describe-load-balancers", "--names", "both")["LoadBalancers"][0]["LoadBalancerArn"]
+    group = aws("describe-target-groups", "--names", "both")["TargetGroups"][0]["TargetGroupArn"]
+    listener = ("create-listener", "--load-balancer-arn", balancer, "--protocol", "GENEVE", "--port", "6081",
+                "--default-actions", f"Type=forward,TargetGroupArn={group}")
+    words = refused(aws, "InvalidConfigurationRequest", *listener)
+    told = node.outcome(*listener)
+    assert told.returncode == 1 and "InvalidConfigurationRequest" in told.stderr, told
+    assert told.stderr.split("(")[0].removeprefix("flowgate: ").strip() in words
     with pytest.raises(Refused, match="both"):
         node.flowgate("create-load-balancer", "--name", "both", "--type", "gateway", "--ip-address-type", "dualstack")
 

@@ -16,6 +16,12 @@ pub(in crate::cli) struct Paging {
     /// Go on after what was printed before: its NextToken.
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) starting_token: Option<String>,
+    /// Print one page alone, with the NextMarker by which the next one is had.
+    #[arg(long, conflicts_with_all = ["max_items", "starting_token"])]
+    pub(in crate::cli) no_paginate: bool,
+    /// The same from there on: the NextMarker of the page before.
+    #[arg(long, conflicts_with_all = ["max_items", "starting_token"])]
+    pub(in crate::cli) marker: Option<String>,
 }
 
 /// A verb's own flags, and those of lists.

@@ -23,6 +23,9 @@ pub(in crate::cli) struct TargetHealthFlags {
     /// These targets; all if none is given.
     #[arg(long, num_args = 1.., value_name = "Id=ADDRESS", value_parser = shorthand::targets::<TargetName>)]
     targets: Vec<Listed<TargetName>>,
+    /// What other load balancers' targets have more to tell of: taken and not looked at.
+    #[arg(long, hide = true, num_args = 1..)]
+    include: Vec<String>,
 }
 
 impl TargetHealthFlags {
