@@ -23,8 +23,12 @@ pub fn command() -> Command {
 /// the fault names the one that was meant: clap would name all that begin alike.
 pub(super) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(words).map_err(|mut fault| {
-        let Some(ContextValue::String(given)) = fault.get(ContextKind::InvalidSubcommand) else { return fault };
-        let Some(ContextValue::Strings(alike)) = fault.get(ContextKind::SuggestedSubcommand) else { return fault };
+        let Some(ContextValue::String(given)) = fault.get(ContextKind::InvalidSubcommand) else {
+            return fault;
+        };
+        let Some(ContextValue::Strings(alike)) = fault.get(ContextKind::SuggestedSubcommand) else {
+            return fault;
+        };
         let meant = nearest(given, alike.iter().map(String::as_str)).map(str::to_owned);
         fault.remove(ContextKind::SuggestedSubcommand);
         if let Some(meant) = meant {

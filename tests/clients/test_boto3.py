@@ -143,7 +143,7 @@ def test_targets_come_into_service_and_leave_it_again(made, elbv2, node):
     elbv2.deregister_targets(TargetGroupArn=group_arn, Targets=targets[2:])  # O-3
     with pytest.raises(ClientError) as refusal:
         elbv2.register_targets(TargetGroupArn=group_arn, Targets=[{"Id": "not-an-address"}])
-    assert refusal.value.response["Error"]["Code"] in ("InvalidTarget", "ValidationError")
+    assert refusal.value.response["Error"]["Code"] == "ValidationError"
 
 
 def test_attributes_contradict_each_other_in_aws_words(made, elbv2):
@@ -239,7 +239,7 @@ def test_pages_and_limits(made, elbv2):
     with pytest.raises(elbv2.exceptions.TargetGroupNotFoundException):
         elbv2.describe_target_groups(Names=["page-0"])
     limits = {each["Name"] for each in elbv2.describe_account_limits()["Limits"]}
-    assert {"gateway-load-balancers", "geneve-target-groups", "targets-per-gateway-load-balancer"} & limits
+    assert {"gateway-load-balancers", "geneve-target-groups", "listeners-per-gateway-load-balancer"} <= limits
 
 
 def test_each_way_in_sees_at_once_what_the_others_changed(made, elbv2, node):

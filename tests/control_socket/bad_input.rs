@@ -101,10 +101,15 @@ fn wrong_parameters_are_told_with_their_place_and_what_was_expected() {
             "expected a string",
         ),
         ("describe-flows", json!({"Limit": 0}), "Limit", "must be between '1-10000' inclusive"),
-        ("describe-flows", json!({"Port": 65536}), "Port", "expected u16"),
-        ("describe-flows", json!({"State": "dead"}), "State", "`established`"),
+        ("describe-flows", json!({"Port": 65536}), "Port", "must be between '0-65535' inclusive"),
+        (
+            "describe-flows",
+            json!({"State": "dead"}),
+            "State",
+            "'dead' must be one of [half-open, established",
+        ),
         ("describe-flows", json!({"Protocol": "tcpp"}), "Protocol", "must be one of [icmp, tcp"),
-        ("subscribe", json!({"Events": ["healht"]}), "Events[0]", "`health`"),
+        ("subscribe", json!({"Events": ["healht"]}), "Events[0]", "'healht' must be one of [health"),
     ] {
         let error = client.call(method, params.clone()).unwrap_err();
         let message = error["message"].as_str().unwrap();

@@ -189,6 +189,33 @@ fn a_refusal_has_the_code_that_clients_make_an_exception_of() {
 }
 
 #[test]
+fn a11_a_number_out_of_range_is_told_with_its_range() {
+    let served = Served::start();
+    let group = format!("&TargetGroupArn={GROUP}");
+    let within = |key: &str, value: &str, range: &str| {
+        format!("&apos;{key}&apos; value &apos;{value}&apos; must be between &apos;{range}&apos; inclusive")
+    };
+    for (action, key, range, values) in [
+        ("DescribeTargetGroups", "PageSize", "1-400", &["0", "401", "-1", "99999999999"][..]),
+        ("ModifyTargetGroup", "HealthCheckIntervalSeconds", "5-300", &["4", "301", "-1", "4294967306"]),
+        ("ModifyTargetGroup", "HealthCheckTimeoutSeconds", "2-120", &["1", "121", "-1", "4294967306"]),
+        ("ModifyTargetGroup", "HealthyThresholdCount", "2-10", &["0", "11"]),
+        ("ModifyTargetGroup", "UnhealthyThresholdCount", "1-10", &["-1", "256", "99999999999"]),
+        ("CreateTargetGroup", "Port", "0-65535", &["65536", "-1"]),
+    ] {
+        let object = match action {
+            "ModifyTargetGroup" => group.as_str(),
+            "CreateTargetGroup" => "&Name=new",
+            _ => "",
+        };
+        for value in values {
+            let refusal = served.refused(action, &format!("{object}&{key}={value}"));
+            assert_eq!(refusal, (400, "ValidationError".to_owned(), within(key, value, range)));
+        }
+    }
+}
+
+#[test]
 fn a_capacity_is_asked_after_and_none_is_reserved() {
     let served = Served::start();
     let answer = served.done("DescribeCapacityReservation", &named("LoadBalancerArn", BALANCER));

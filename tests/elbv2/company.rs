@@ -154,7 +154,7 @@ fn a_forward_to_one_group_is_said_in_two_ways() {
         assert_eq!(code, expected, "{form}: {message}");
     }
     let long = format!(
-        "{action}Type=forward{action}Order=1{config}{action}ForwardConfig.TargetGroups.member.1.Weight=7{sticky}false"
+        "{action}Type=forward{action}Order=99999{config}{action}ForwardConfig.TargetGroups.member.1.Weight=7{sticky}false"
     );
     let listener = served.done("CreateListener", &format!("&LoadBalancerArn={BALANCER}{long}"));
     let listener = text(&listener, "ListenerArn");

@@ -73,7 +73,11 @@ impl From<RpcError> for Fault {
             rpc::METHOD_NOT_FOUND => Fault::new("InvalidAction", message),
             _ => Fault::new(
                 data.kind,
-                match data.path.filter(|path| path != "params") {
+                // Of a number that is out of range AWS's sentence tells it already.
+                match data
+                    .path
+                    .filter(|path| path != "params" && !message.starts_with(&format!("'{path}' value")))
+                {
                     Some(path) => format!("{path}: {message}"),
                     None => message,
                 },

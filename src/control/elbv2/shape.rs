@@ -137,8 +137,14 @@ impl Shape {
             (Shape::Text | Shape::Moment, Tree::Leaf(text)) => Ok(Value::String(text)),
             (Shape::Number, Tree::Leaf(text)) => match text.parse::<i64>() {
                 Ok(number) => Ok(number.into()),
-                Err(_) => {
-                    Err(Fault::invalid(format!("The value '{text}' of '{path}' must be a whole number")))
+                Err(fault) => {
+                    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+                    let told = match fault.kind() {
+                        PosOverflow => "is too large",
+                        NegOverflow => "is too small",
+                        _ => "must be a whole number",
+                    };
+                    Err(Fault::invalid(format!("The value '{text}' of '{path}' {told}")))
                 }
             },
             (Shape::Flag, Tree::Leaf(text)) => match text.as_str() {
@@ -298,6 +304,10 @@ mod tests {
             ("Names.member.1.x=a", "'Names.member.1' has a value and no members"),
             ("Enabled=True", "The value 'True' of 'Enabled' must be 'true' or 'false'"),
             ("Targets.member.1.Port=6k", "The value '6k' of 'Targets.member.1.Port' must be a whole number"),
+            (
+                "Targets.member.1.Port=99999999999999999999",
+                "The value '99999999999999999999' of 'Targets.member.1.Port' is too large",
+            ),
             ("Arn=fw", "'fw' is not a valid target group ARN"),
         ] {
             assert_eq!(read_form(form).unwrap_err(), format!("ValidationError: {expected}"));

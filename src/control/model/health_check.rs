@@ -187,6 +187,7 @@ impl HealthCheck {
                     allowed.start(),
                     allowed.end()
                 ))
+                .under(key)
                 .under("health_check"));
             }
         }
@@ -290,7 +291,7 @@ mod tests {
         }
         let one = HealthCheck { unhealthy_threshold: 1, ..HealthCheck::default() };
         let error = one.agrees_with(&seconds).expect_err("needs H-2");
-        assert_eq!(error.path.as_deref(), Some("health_check"));
+        assert_eq!(error.path.as_deref(), Some("health_check.unhealthy_threshold"));
         assert_eq!(
             error.message,
             "'unhealthy_threshold' value '1' must be between '2-10' inclusive; \

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::rpc::RpcError;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,14 +57,40 @@ impl Common {
 }
 
 /// Parameters as their type, or where they are not of it.
-pub(super) fn read<P: DeserializeOwned>(params: Map<String, Value>) -> Result<P, RpcError> {
+pub(super) fn read<P: DeserializeOwned + JsonSchema>(params: Map<String, Value>) -> Result<P, RpcError> {
     serde_path_to_error::deserialize(Value::Object(params)).map_err(|error| {
         let path = error.path().to_string();
         let fault = error.inner().to_string();
         // A missing or unknown name is told by serde without its place below the top.
         let path = if path == "." { "params".to_owned() } else { path };
-        RpcError::invalid_params(path, fault)
+        let told = out_of_range::<P>(&path, &fault).or_else(|| no_such_word(&fault)).unwrap_or(fault);
+        RpcError::invalid_params(path, told)
     })
+}
+
+/// What AWS says of a number that does not fit, where serde names the type that it is kept in. The range is
+/// what the schema says, or what the type can hold.
+fn out_of_range<P: JsonSchema>(path: &str, fault: &str) -> Option<String> {
+    let (value, kept_in) = fault.strip_prefix("invalid value: integer `")?.split_once("`, expected ")?;
+    let most = match kept_in {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "u64" => u64::MAX,
+        _ => return None,
+    };
+    let schema = P::json_schema(&mut SchemaGenerator::default());
+    let said = |bound: &str| schema.get("properties")?.get(path)?.get(bound)?.as_u64();
+    let (least, most) = (said("minimum").unwrap_or(0), said("maximum").unwrap_or(most));
+    let key = path.rsplit('.').next().unwrap_or(path);
+    Some(format!("'{key}' value '{value}' must be between '{least}-{most}' inclusive"))
+}
+
+/// The same of a word that is none of those there are.
+fn no_such_word(fault: &str) -> Option<String> {
+    let (word, known) = fault.strip_prefix("unknown variant `")?.split_once("`, expected ")?;
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    Some(format!("'{word}' must be one of [{}]", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -86,6 +112,44 @@ mod tests {
         let schema = Common::json_schema(&mut schemars::SchemaGenerator::default());
         let names: Vec<&String> = schema.get("properties").unwrap().as_object().unwrap().keys().collect();
         assert_eq!(names, Common::NAMES);
+    }
+
+    #[test]
+    fn a11_a_number_and_a_word_that_do_not_fit_are_told_as_aws_tells_them() {
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "read and looked at no more")]
+        struct Params {
+            #[schemars(range(min = 2, max = 10))]
+            count: Option<u8>,
+            ports: Option<Vec<Port>>,
+            word: Option<Word>,
+        }
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "read and looked at no more")]
+        struct Port {
+            port: u16,
+        }
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(rename_all = "lowercase")]
+        enum Word {
+            Ipv4,
+            Dualstack,
+        }
+        for (params, path, expected) in [
+            (json!({"count": 301}), "count", "'count' value '301' must be between '2-10' inclusive"),
+            (json!({"count": -1}), "count", "'count' value '-1' must be between '2-10' inclusive"),
+            (
+                json!({"ports": [{"port": 1}, {"port": 65_536}]}),
+                "ports[1].port",
+                "'port' value '65536' must be between '0-65535' inclusive",
+            ),
+            (json!({"word": "ipv6"}), "word", "'ipv6' must be one of [ipv4, dualstack]"),
+            (json!({"count": "x"}), "count", "invalid type: string \"x\", expected u8"),
+        ] {
+            let Value::Object(params) = params else { unreachable!() };
+            let error = read::<Params>(params).unwrap_err();
+            assert_eq!((error.data.path.as_deref(), error.message.as_str()), (Some(path), expected));
+        }
     }
 
     #[test]

@@ -238,7 +238,7 @@ pub(super) fn rehearse<R>(
 
 fn at_once<P, R>(function: fn(&Call<'_>, P) -> Result<R, RpcError>) -> Run
 where
-    P: DeserializeOwned + 'static,
+    P: DeserializeOwned + JsonSchema + 'static,
     R: Serialize + 'static,
 {
     Box::new(move |call, params| {

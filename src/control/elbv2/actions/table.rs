@@ -101,7 +101,7 @@ const ONLY_FORWARD: &str = "A Gateway Load Balancer's listener can only forward 
 const ACTIONS_SHAPE: Shape = Shape::List(&Shape::Structure(&[
     taken("Type", Shape::Text),
     TARGET_GROUP,
-    taken("Order", Shape::Number),
+    ignored("Order"),
     taken("ForwardConfig", FORWARD),
     refused("AuthenticateOidcConfig", ACTION, ONLY_FORWARD),
     refused("AuthenticateCognitoConfig", ACTION, ONLY_FORWARD),

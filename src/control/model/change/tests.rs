@@ -164,7 +164,7 @@ fn h2_a_threshold_of_1_keeps_its_milliseconds() {
     let state = State::from_document(document).expect("allowed by H-2");
     let off = [("flowgate.health_check.interval_ms", "0"), ("flowgate.health_check.timeout_ms", "0")];
     let error = refuse(&state, &group_attributes(&off));
-    assert_eq!(error.path.as_deref(), Some("health_check"));
+    assert_eq!(error.path.as_deref(), Some("health_check.unhealthy_threshold"));
     accept(&state, &group_attributes(&off[..1]));
 }
 

@@ -333,7 +333,7 @@ fn h1_health_checks_that_cannot_be_are_refused() {
             at,
             json!({ "unhealthy_threshold": 11 }),
             ValidationError,
-            "target_groups[1].health_check",
+            "target_groups[1].health_check.unhealthy_threshold",
             "'unhealthy_threshold' value '11' must be between '2-10' inclusive",
         ),
     ]);

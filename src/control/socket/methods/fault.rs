@@ -13,7 +13,14 @@ pub(super) fn of_model(error: ModelError, parameter: &str, state: &State) -> Rpc
     let mut told = RpcError::refused(error.code.as_str(), error.message);
     told.data.hint = names(error.code, seen(&told.message), state).or_else(|| keys(&told.message));
     match error.path {
-        Some(path) => told.at(in_parameters(&path)),
+        Some(path) => {
+            if let (Some(parameter), Some((_, key))) = (in_creation(&path), path.split_once('.')) {
+                // A message that quotes the key quotes what was asked for.
+                told.message =
+                    told.message.replace(&format!("'{key}' value"), &format!("'{parameter}' value"));
+            }
+            told.at(in_parameters(&path))
+        }
         None => told.at(parameter),
     }
 }
@@ -64,6 +71,8 @@ fn in_creation(path: &str) -> Option<&'static str> {
         "health_check.matcher" => "Matcher.HttpCode",
         "health_check.interval_seconds" => "HealthCheckIntervalSeconds",
         "health_check.timeout_seconds" => "HealthCheckTimeoutSeconds",
+        "health_check.healthy_threshold" => "HealthyThresholdCount",
+        "health_check.unhealthy_threshold" => "UnhealthyThresholdCount",
         _ => return None,
     })
 }

@@ -145,15 +145,19 @@ macro_rules! with_health_check {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub health_check_path: Option<String>,
             /// Between two checks of a target: 5 to 300.
+            #[schemars(range(min = 5, max = 300))]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub health_check_interval_seconds: Option<u32>,
             /// How long an answer may take: 2 to 120.
+            #[schemars(range(min = 2, max = 120))]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub health_check_timeout_seconds: Option<u32>,
-            /// Successes in a row that make a target healthy: 2 to 10.
+            /// Successes in a row that make a target healthy: 2 to 10; 1 too, where it is checked in milliseconds.
+            #[schemars(range(min = 1, max = 10))]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub healthy_threshold_count: Option<u8>,
-            /// Failures in a row that make a target unhealthy: 2 to 10.
+            /// Failures in a row that make a target unhealthy: 2 to 10; 1 too, where it is checked in milliseconds.
+            #[schemars(range(min = 1, max = 10))]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub unhealthy_threshold_count: Option<u8>,
             /// With HTTP and HTTPS: the answers that count as success.

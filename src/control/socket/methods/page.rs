@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many objects a page holds at most: 1–400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "u32", into = "u32")]
+#[serde(try_from = "i64", into = "i64")]
 #[schemars(extend("minimum" = 1, "maximum" = 400))]
 pub struct PageSize(u16);
 
@@ -20,19 +20,19 @@ impl PageSize {
     pub const MAX: PageSize = PageSize(400);
 }
 
-impl TryFrom<u32> for PageSize {
+impl TryFrom<i64> for PageSize {
     type Error = String;
 
-    fn try_from(size: u32) -> Result<PageSize, String> {
+    fn try_from(size: i64) -> Result<PageSize, String> {
         match u16::try_from(size) {
             Ok(size) if (1..=PageSize::MAX.0).contains(&size) => Ok(PageSize(size)),
-            _ => Err(format!("the page size {size} must be between 1 and {}", PageSize::MAX.0)),
+            _ => Err(format!("'PageSize' value '{size}' must be between '1-{}' inclusive", PageSize::MAX.0)),
         }
     }
 }
 
-impl From<PageSize> for u32 {
-    fn from(size: PageSize) -> u32 {
+impl From<PageSize> for i64 {
+    fn from(size: PageSize) -> i64 {
         size.0.into()
     }
 }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_page_has_1_to_400_objects() {
-        for (size, fits) in [(0, false), (1, true), (400, true), (401, false), (65_537, false)] {
+        for (size, fits) in [(0, false), (1, true), (400, true), (401, false), (65_537, false), (-1, false)] {
             assert_eq!(PageSize::try_from(size).is_ok(), fits, "{size}");
         }
     }
