@@ -21,6 +21,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +33,7 @@ use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
-use super::model::{Change, ChangeRecord, Outcome, Registration, State, TargetChange};
+use super::model::{Change, ChangeRecord, MAX_TARGETS, Outcome, Registration, State, TargetChange};
 use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
@@ -53,8 +54,9 @@ const POLL: Duration = Duration::from_millis(2);
 /// How often targets whose last flow has ended are looked for, and resets are summed up.
 const SWEEP: Duration = Duration::from_millis(250);
 
-/// Events kept for a subscriber that is slow.
-const EVENT_QUEUE: usize = 4096;
+/// Events kept for a subscriber that is slow. One change may drain every target of the node, which is told at
+/// once: who reads as fast as it can loses none of it.
+const EVENT_QUEUE: usize = 2 * MAX_TARGETS;
 
 /// What a port is and counts, asked of whoever owns it.
 pub type PortViews = Box<dyn Fn() -> Vec<super::socket::views::PortView>>;
@@ -69,6 +71,8 @@ pub struct CoreParts {
     pub compiler: Compiler,
     /// Checks targets.
     pub health: HealthEngine,
+    /// What the checks say.
+    pub health_events: mpsc::UnboundedReceiver<HealthEvent>,
     /// The workers.
     pub workers: Workers,
     /// Neighbours, and the way to ask for them.
@@ -81,6 +85,7 @@ pub struct CoreParts {
 /// and never across a wait.
 pub struct Core {
     inner: RefCell<Inner>,
+    health_events: RefCell<mpsc::UnboundedReceiver<HealthEvent>>,
     events: broadcast::Sender<Event>,
     started: Instant,
     ports: PortViews,
@@ -101,6 +106,8 @@ struct Inner {
     departed: Departed,
     inband: InBand,
     scan: Option<Scan>,
+    /// Scans so far.
+    scans: u32,
     /// How far the clock was set forward (tests of timers).
     ahead: Duration,
 }
@@ -124,8 +131,10 @@ impl Core {
                 departed: Departed::default(),
                 inband: InBand::default(),
                 scan: None,
+                scans: 0,
                 ahead: Duration::ZERO,
             }),
+            health_events: RefCell::new(parts.health_events),
             events,
             started: Instant::now(),
             ports: parts.ports,
@@ -136,11 +145,7 @@ impl Core {
     }
 
     /// Runs until the future is dropped.
-    pub async fn run(
-        &self,
-        mut health_events: mpsc::UnboundedReceiver<HealthEvent>,
-        mut kernel: mpsc::UnboundedReceiver<News>,
-    ) {
+    pub async fn run(&self, mut kernel: mpsc::UnboundedReceiver<News>) {
         let mut poll = interval(POLL);
         let mut sweep = interval(SWEEP);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -148,7 +153,7 @@ impl Core {
         loop {
             tokio::select! {
                 biased;
-                Some(event) = health_events.recv() => self.health_changed(event),
+                Some(event) = self.next_health_event() => self.health_changed(event),
                 Some(news) = kernel.recv() => self.inner.borrow_mut().hear_kernel(news),
                 _ = poll.tick() => {
                     self.hear_workers();
@@ -176,6 +181,19 @@ impl Core {
                 .map_err(|error| ChangeError::NotStored(error.to_string()))?;
         }
         Ok(Applied { generation: inner.state.generation(), outcome })
+    }
+
+    async fn next_health_event(&self) -> Option<HealthEvent> {
+        poll_fn(|context| self.health_events.borrow_mut().poll_recv(context)).await
+    }
+
+    /// Takes what the checks have said and nobody has been told yet, though it can be seen.
+    fn hear_health(&self) {
+        loop {
+            let event = self.health_events.borrow_mut().try_recv();
+            let Ok(event) = event else { return };
+            self.health_changed(event);
+        }
     }
 
     /// A target's health changed: every worker is told at once (H-7), then the subscribers.
@@ -212,9 +230,9 @@ impl Core {
                     scan.found(record);
                 }
             }
-            FromWorker::ScanDone { matching, .. } => {
+            FromWorker::ScanDone { scan: number, matching, .. } => {
                 if let Some(scan) = scan {
-                    scan.worker_done(matching);
+                    scan.worker_done(number, matching);
                 }
             }
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),

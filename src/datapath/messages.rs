@@ -72,6 +72,8 @@ pub enum FromWorker {
     ScanDone {
         /// Who.
         worker: WorkerId,
+        /// Which scan.
+        scan: u32,
         /// Flows that matched, those beyond the limit too.
         matching: u64,
     },
@@ -99,6 +101,8 @@ pub struct ResetRecord {
 /// Which flows a scan is to send. A field that is `None` matches all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowFilter {
+    /// Which scan this is; told back with all that it finds.
+    pub scan: u32,
     /// Flows with this target.
     pub target: Option<TargetId>,
     /// Flows of this load balancer.
@@ -120,6 +124,8 @@ pub struct FlowFilter {
 /// A flow, as an operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
+    /// The scan that found it.
+    pub scan: u32,
     /// The worker that owns it.
     pub worker: WorkerId,
     /// The endpoint.

@@ -401,7 +401,8 @@ impl<Q: PortQueue> Worker<Q> {
             }
             scan.matching += 1;
             if scan.sent < scan.filter.limit {
-                let record = record(*worker, *now, entry, flows.table.cookie(id).0, &self.forwarding);
+                let found = record(*worker, *now, entry, flows.table.cookie(id).0, &self.forwarding);
+                let record = FlowRecord { scan: scan.filter.scan, ..found };
                 // The caller has seen to it that there is room.
                 if events.push(FromWorker::Flow(record)).is_ok() {
                     scan.sent += 1;
@@ -411,7 +412,8 @@ impl<Q: PortQueue> Worker<Q> {
         match next {
             Some(next) => scan.next = next,
             None => {
-                if events.push(FromWorker::ScanDone { worker: *worker, matching: scan.matching }).is_ok() {
+                let (scan, matching) = (scan.filter.scan, scan.matching);
+                if events.push(FromWorker::ScanDone { worker: *worker, scan, matching }).is_ok() {
                     self.scan = None;
                 }
             }
@@ -451,6 +453,7 @@ fn record(worker: WorkerId, now: Millis, entry: &Entry, cookie: u32, forwarding:
         FlowState::Other => timers.other_idle_ms,
     };
     FlowRecord {
+        scan: 0,
         worker,
         endpoint: entry.key().endpoint(),
         protocol: entry.key().protocol(),

@@ -98,6 +98,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             store,
             compiler: Compiler::new(facts, seed),
             health,
+            health_events,
             workers: Workers::new(links, clock),
             network: NetworkParts { neighbours: Neighbours::new(static_neighbours(config)), questions },
             ports: Box::new(move || views.views()),
@@ -116,7 +117,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
         tokio::select! {
             served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
             served = api => served?,
-            () = core.run(health_events, news) => {}
+            () = core.run(news) => {}
             signal = stops.any() => tracing::info!("stopping: {signal}"),
         }
         Ok(())

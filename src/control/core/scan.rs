@@ -15,6 +15,8 @@ pub(super) struct Found {
 
 /// A scan that is under way.
 pub(super) struct Scan {
+    /// What workers call it by. One that nobody waits for any more may still be heard of after the next began.
+    number: u32,
     found: Found,
     limit: usize,
     workers_left: usize,
@@ -23,20 +25,23 @@ pub(super) struct Scan {
 
 impl Scan {
     /// A scan by so many workers for so many flows at most; the receiver gets what it finds.
-    pub(super) fn new(workers: usize, limit: usize) -> (Scan, oneshot::Receiver<Found>) {
+    pub(super) fn new(number: u32, workers: usize, limit: usize) -> (Scan, oneshot::Receiver<Found>) {
         let (done, receiver) = oneshot::channel();
-        (Scan { found: Found::default(), limit, workers_left: workers, done: Some(done) }, receiver)
+        (Scan { number, found: Found::default(), limit, workers_left: workers, done: Some(done) }, receiver)
     }
 
     /// A worker found a flow.
     pub(super) fn found(&mut self, record: FlowRecord) {
-        if self.found.flows.len() < self.limit {
+        if record.scan == self.number && self.found.flows.len() < self.limit {
             self.found.flows.push(record);
         }
     }
 
-    /// A worker has been through its table.
-    pub(super) fn worker_done(&mut self, matching: u64) {
+    /// A worker has been through its table for the scan `number`.
+    pub(super) fn worker_done(&mut self, number: u32, matching: u64) {
+        if number != self.number {
+            return;
+        }
         self.found.matching += matching;
         self.workers_left = self.workers_left.saturating_sub(1);
         if self.workers_left == 0

@@ -106,6 +106,8 @@ impl Service for Core {
     }
 
     fn events(&self) -> broadcast::Receiver<Event> {
+        // Else a target's state that whoever asks sees already would be told to it as news.
+        self.hear_health();
         self.events.subscribe()
     }
 
@@ -129,9 +131,11 @@ impl Core {
                     return Ok(FlowPage { total: inner.live_flows(), ..FlowPage::default() });
                 }
             };
-            let (scan, receiver) = Scan::new(inner.workers.links().len(), limit);
+            inner.scans = inner.scans.wrapping_add(1);
+            let number = inner.scans;
+            let (scan, receiver) = Scan::new(number, inner.workers.links().len(), limit);
             inner.scan = Some(scan);
-            inner.workers.scan(filter);
+            inner.workers.scan(FlowFilter { scan: number, ..filter });
             receiver
         };
         let found = tokio::time::timeout(SCAN_PATIENCE, receiver).await;
@@ -244,6 +248,7 @@ impl Inner {
             _ => None,
         };
         Ok(FlowFilter {
+            scan: 0,
             target,
             gateway,
             endpoint,

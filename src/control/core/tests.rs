@@ -2,6 +2,8 @@
 
 mod inband;
 mod preview;
+mod scans;
+mod subscribers;
 
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -88,7 +90,7 @@ impl Bench {
             underlay_mac: MacAddr::BROADCAST,
             routes: config.underlay,
         };
-        let (health, _) = HealthEngine::new(SocketChecker::default());
+        let (health, health_events) = HealthEngine::new(SocketChecker::default());
         let known = Hop { interface: InterfaceId(0), address: Ipv4Addr::new(192, 0, 2, 1).into() };
         let neighbours = Neighbours::new([(known, MacAddr([2, 0, 0, 0, 0, 1]))].into());
         let (questions, asked) = mpsc::channel(64);
@@ -97,6 +99,7 @@ impl Bench {
             store: Store::open(&folder.path().join("state")).unwrap(),
             compiler: Compiler::new(node, HashSeed::from_secret(b"the tests' own secret")),
             health,
+            health_events,
             workers: Workers::new(vec![link], Clock::start()),
             network: NetworkParts { neighbours, questions },
             ports: Box::new(Vec::new),

@@ -149,6 +149,16 @@ impl Store {
         if let Some(state) = self.versions.load()? {
             return Ok((state, false));
         }
+        if let Some(last) = self.versions.newest() {
+            // As an operator may mean it (`way_out`), or as a file that was lost.
+            let path = self.directory.join(OBJECTS);
+            tracing::warn!(
+                "{}: it is not there, and there are states before it: the daemon starts from the seed; to go on \
+                 from the last of them, stop it and copy {} there",
+                path.display(),
+                last.display()
+            );
+        }
         Ok((self.versions.above_all(read_seed(seed)?), true))
     }
 

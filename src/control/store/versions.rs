@@ -113,6 +113,11 @@ impl<D: Disk> Versions<D> {
         }
     }
 
+    /// The file of the newest state in the history, if there is any.
+    pub(super) fn newest(&self) -> Option<PathBuf> {
+        self.earlier.keys().next_back().map(|generation| self.path_of(*generation))
+    }
+
     /// Stores `state`; when this returns, it survives a power cut. With a `change` the state before it goes into
     /// the history; without one it is as if the last change had led to this state.
     ///
