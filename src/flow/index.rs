@@ -206,14 +206,22 @@ impl Index {
     }
 
     /// The first entry that has the tag in the home bucket, or [`NO_ENTRY`]. If the flow may be away, where it would
-    /// be is asked for.
+    /// be is asked for, and `may_be_away` called.
     #[inline(always)]
-    pub(super) fn guess(&self, hash: u64) -> u32 {
+    pub(super) fn guess(&self, hash: u64, may_be_away: impl FnOnce()) -> u32 {
         let bucket = self.buckets.at_scaled(cut32(hash));
         if bucket.has_strays() {
             self.prefetch_other(hash);
+            may_be_away();
         }
         bucket.first(tag(hash))
+    }
+
+    /// The same of the other bucket, where the flow would be if it were away.
+    #[inline]
+    pub(super) fn guess_away(&self, hash: u64) -> u32 {
+        let tag = tag(hash);
+        self.buckets.at(self.other(self.home(hash), tag)).first(tag)
     }
 
     /// One bucket in forty has a stray.

@@ -140,9 +140,44 @@ impl Stage for GuessEntries<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for lane in self.lanes {
-            lane.guess = self.table.guess(lane.probe);
+        let GuessEntries { table, lanes } = self;
+        let mut away = Away(0);
+        for (place, lane) in lanes.iter_mut().enumerate() {
+            lane.guess = table.guess_at_home(lane.probe, || away.note(place));
         }
+        // The other buckets have come in the meantime.
+        for place in away {
+            if let Some(lane) = lanes.get_mut(place)
+                && !lane.guess.is_some()
+            {
+                lane.guess = table.guess_away(lane.probe);
+            }
+        }
+    }
+}
+
+/// Places of the lanes whose flows may be away from home, bit by bit: few.
+struct Away(u64);
+
+const _: () = assert!(BURST <= u64::BITS as usize);
+
+impl Away {
+    /// Out of line, so that the loop is no longer for what seldom is.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, place: usize) {
+        self.0 |= 1 << place;
+    }
+}
+
+impl Iterator for Away {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let place = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (place < u64::BITS as usize).then_some(place)
     }
 }
 

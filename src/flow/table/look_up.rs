@@ -104,8 +104,23 @@ impl Table {
 
     /// Second stage: reads the bucket and asks for the line of the entry that is probably the flow's.
     #[inline(always)]
-    pub fn guess(&self, Probe { hash }: Probe) -> Guess {
-        let number = self.index.guess(hash);
+    pub fn guess(&self, probe: Probe) -> Guess {
+        self.guess_at_home(probe, || ())
+    }
+
+    /// As [`guess`](Table::guess). If it is none, and `may_be_away` was called, then
+    /// [`guess_away`](Table::guess_away) may know better: the bucket that it reads was asked for.
+    #[inline(always)]
+    pub fn guess_at_home(&self, Probe { hash }: Probe, may_be_away: impl FnOnce()) -> Guess {
+        let number = self.index.guess(hash, may_be_away);
+        self.entries.prefetch(number);
+        Guess { number }
+    }
+
+    /// The guess for a flow that is not at home, by its other bucket.
+    #[inline(never)]
+    pub fn guess_away(&self, Probe { hash }: Probe) -> Guess {
+        let number = self.index.guess_away(hash);
         self.entries.prefetch(number);
         Guess { number }
     }
