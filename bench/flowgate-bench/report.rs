@@ -104,7 +104,7 @@ pub struct Report {
     pub rounds: u32,
     /// Milliseconds of each contender's turn in a round.
     pub turn_ms: u128,
-    /// Nanoseconds of a measurement of nothing: each batch of 1,024 packets has so much in it.
+    /// Nanoseconds of a measurement of nothing at the end: about so much was taken off each batch of 1,024.
     pub nothing_ns: u128,
     pub rows: Vec<Row>,
 }
@@ -127,8 +127,9 @@ impl Report {
         writeln!(
             text,
             "\n{} rounds of {} ms a contender, in turn. Times are CPU time of the measuring thread (of testpmd: of its \
-             forwarding thread); verdicts go by the best round. Each batch of 1,024 has the {} ns of a measurement of \
-             nothing in it. Y is testpmd's time a packet in the same rounds.",
+             forwarding thread); verdicts go by the best round. Off the time of each batch of 1,024, of all contenders \
+             but testpmd, was taken what a measurement of nothing took at the least of the 64 times before ({} ns at the \
+             end). Y is testpmd's time a packet in the same rounds.",
             self.rounds, self.turn_ms, self.nothing_ns
         )
         .ok();
