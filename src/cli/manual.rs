@@ -20,9 +20,11 @@ pub fn command() -> Command {
 }
 
 /// The words of a command line as what they ask for, or what is wrong with them. Instead of a verb that there is not,
-/// the fault names the one that was meant: clap would name all that begin alike.
+/// the fault names the one that was meant, where clap would name all that begin alike; where there is no verb it
+/// leaves the list of them, in which clap has hidden ones too, to `--help`.
 pub(super) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(words).map_err(|mut fault| {
+        fault.remove(ContextKind::ValidSubcommand);
         let Some(ContextValue::String(given)) = fault.get(ContextKind::InvalidSubcommand) else {
             return fault;
         };
@@ -87,5 +89,7 @@ mod tests {
             assert!(said.contains(&format!("similar subcommand exists: {meant}\n")), "{said}");
         }
         assert!(!fault("xyzzy").contains("similar"), "{}", fault("xyzzy"));
+        let none = fault("--json");
+        assert!(none.contains("requires a subcommand") && !none.contains("debug"), "{none}");
     }
 }

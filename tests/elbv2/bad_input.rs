@@ -154,6 +154,8 @@ fn a_request_of_another_kind_is_refused_with_its_reason() {
         (post.replace(" / ", " /elb "), (404, "InvalidRequest")),
         (post.replace(" / ", &format!(" /?{DESCRIBE} ")), (404, "InvalidRequest")),
         (post.replace(" / ", " //evil.example/ "), (404, "InvalidRequest")),
+        (post.replace(" / ", " http://evil.example/ "), (404, "InvalidRequest")),
+        (post.replace(" / ", " /? "), (404, "InvalidRequest")),
         (post.replace("x-www-form-urlencoded", "json"), (415, "InvalidRequest")),
         (post.replace("Host: 127.0.0.1:6080\r\n", ""), (400, "InvalidRequest")),
     ] {

@@ -1,7 +1,7 @@
 //! One HTTP request: taken in whole, or refused.
 //!
 //! What is not exactly what clients of this API send is refused, so that nothing in front of or behind us can see
-//! another request in the same bytes: one length and no transfer encoding, one host, no query in the address.
+//! another request in the same bytes: one length and no transfer encoding, one host, the address '/' and no more.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -94,7 +94,9 @@ fn check_head(request: &Request<Incoming>, strangers: Strangers) -> Result<(), F
         let message = format!("The method {} is not served: actions are sent by POST", request.method());
         return Err(Fault::new("MethodNotAllowed", message).status(StatusCode::METHOD_NOT_ALLOWED));
     }
-    if request.uri().path() != "/" || request.uri().query().is_some() {
+    // An address with a host in it is for a proxy, which would go by that host where we went by the other.
+    let address = request.uri();
+    if address.authority().is_some() || address.path() != "/" || address.query().is_some() {
         let message = "Actions are sent to the path '/', with all of their parameters in the body";
         return Err(Fault::new("InvalidRequest", message).status(StatusCode::NOT_FOUND));
     }
