@@ -152,7 +152,7 @@ impl<Q: PortQueue> Worker<Q> {
         let mut rest = Rest::new(idle);
         let mut began = clock.cycles();
         while !stop.load(Ordering::Relaxed) {
-            let (handled, ended) = self.counted_round(clock, clock.now(), began);
+            let (handled, ended) = self.counted_round(clock, clock.at(began), began);
             began = ended;
             if handled > 0 {
                 rest.busy();

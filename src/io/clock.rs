@@ -73,7 +73,13 @@ impl Clock {
     /// Milliseconds since the clock was made, and what it was put forward by.
     #[inline]
     pub fn now(&self) -> Millis {
-        let passed = self.source.read().saturating_sub(self.origin);
+        self.at(self.source.read())
+    }
+
+    /// The same when [`Clock::cycles`] was `cycles`.
+    #[inline]
+    pub fn at(&self, cycles: u64) -> Millis {
+        let passed = cycles.saturating_sub(self.origin);
         #[expect(clippy::cast_possible_truncation, reason = "Millis wraps")]
         let millis = ((u128::from(passed) * u128::from(self.millis_per_cycle)) >> 64) as u32;
         Millis(millis.wrapping_add(self.advanced))
@@ -219,6 +225,20 @@ mod tests {
         test.advance(10);
         let ahead = test.now().since(clock.now());
         assert!((350_010..350_500).contains(&ahead), "{ahead}");
+    }
+
+    #[test]
+    fn the_time_of_a_count_is_the_time_when_it_was_read() {
+        for mut clock in both() {
+            clock.advance(1000);
+            let (before, count, after) = (clock.now(), clock.cycles(), clock.now());
+            std::thread::sleep(Duration::from_millis(3));
+            let at = clock.at(count);
+            assert!(
+                at.since(before) <= after.since(before) && clock.now().since(at) >= 2,
+                "{clock:?}: {at:?}"
+            );
+        }
     }
 
     #[test]

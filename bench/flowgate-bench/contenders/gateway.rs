@@ -57,7 +57,7 @@ pub struct WorkerLoop {
 impl Forwarder for WorkerLoop {
     /// As `Worker::run` has it.
     fn round(&mut self) -> usize {
-        let now = self.clock.now().plus(self.offset);
+        let now = self.clock.at(self.began).plus(self.offset);
         self.last = now.0;
         let (handled, ended) = self.worker.counted_round(&self.clock, now, self.began);
         self.began = ended;

@@ -333,6 +333,25 @@ fn a_burst_is_looked_up_as_its_keys_are_one_by_one() {
 }
 
 #[test]
+fn a_flow_away_from_home_is_guessed_by_its_other_bucket() {
+    let mut table = table(20_000);
+    let ids: Vec<_> = (0..20_000).map(|n| insert(&mut table, n, FlowState::Other).unwrap().id).collect();
+    let mut away = 0;
+    for (n, id) in (0..).zip(ids) {
+        let probe = table.start(table.hash(&key(n)));
+        let mut may_be_away = false;
+        if !table.guess_at_home(probe, || may_be_away = true).is_some() {
+            assert!(may_be_away, "the table has the flow");
+            assert!(table.guess_away(probe).is(id));
+            away += 1;
+        }
+    }
+    assert!((10..200).contains(&away), "{away} of 20,000");
+    let probe = table.start(table.hash(&key(20_000)));
+    assert!(!table.guess(probe).is_some() && !table.guess_away(probe).is_some());
+}
+
+#[test]
 fn a_look_up_under_way_knows_what_has_come_and_gone_meanwhile() {
     let mut table = table(8);
     let (gone, comes) = (key(1), key(2));
