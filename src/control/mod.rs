@@ -15,6 +15,7 @@ pub(crate) mod nearest;
 pub mod neighbours;
 pub mod netlink;
 pub mod node;
+mod one_line;
 pub mod slots;
 pub mod socket;
 pub mod store;

@@ -345,9 +345,11 @@ impl State {
             Change::ApplyDocument { document, now_unix_ms } => next.apply_document(document, *now_unix_ms)?,
             Change::Restore { state, now_unix_ms } => next.become_as(state, *now_unix_ms)?,
         };
-        if outcome.is_change() {
-            next.generation += 1;
+        if !outcome.is_change() {
+            // An attribute may have been given the value that it has by default: no generation names two states.
+            return Ok((self.clone(), outcome));
         }
+        next.generation += 1;
         Ok((next, outcome))
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::control::fault_path;
+use crate::control::{fault_path, one_line};
 
 /// The kind of a refusal, by AWS's own names, so that clients can tell them apart as they are used
 /// to.
@@ -125,6 +125,6 @@ impl fmt::Display for ModelError {
         if let Some(path) = &self.path {
             write!(f, "{path}: ")?;
         }
-        f.write_str(&self.message)
+        one_line::write(f, &self.message)
     }
 }

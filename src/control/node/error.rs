@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::control::one_line;
+
 /// A refusal. Displays as one sentence, `file: path: message`, without the parts that are not
 /// known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +40,6 @@ impl fmt::Display for ConfigError {
         if let Some(path) = &self.path {
             write!(f, "{path}: ")?;
         }
-        f.write_str(&self.message)
+        one_line::write(f, &self.message)
     }
 }

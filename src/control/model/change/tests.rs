@@ -51,6 +51,15 @@ fn target(state: &State, address: Ipv4Addr) -> Target {
 }
 
 #[test]
+fn a_generation_names_one_state() {
+    let state = state();
+    let to_its_default = group_attributes(&[("deregistration_delay.timeout_seconds", "300")]);
+    let (next, outcome) = state.apply(&to_its_default).expect("accepted");
+    assert!(!outcome.is_change());
+    assert_eq!(next, state);
+}
+
+#[test]
 fn o3_registering_an_address_twice_is_one_registration() {
     let (once, changed) = accept(&state(), &register(vec![plain(THIRD), plain(THIRD)]));
     assert_eq!(changed, [(THIRD, TargetChange::Registered)]);
