@@ -108,6 +108,9 @@ fn what_a_document_creates_is_named_as_single_changes_may_name_it() {
         assert_eq!((code, message.as_str()), (ErrorCode::ValidationError, fault));
         let place = exported(&state())[list].as_array().expect("a list").len();
         assert_eq!(path, Some(format!("{list}[{place}].name")));
+        let seed = json!({ "version": 1, list: [{ "name": name }] });
+        let refused = State::from_document(&seed.to_string()).expect_err("nor may a seed");
+        assert_eq!(refused.to_string(), format!("{list}[0].name: {fault}"));
     }
     accept(&state(), named("target_groups", "internal-fw"));
     // What an older version stored stays, and can be exported and applied.

@@ -14,6 +14,7 @@ use crate::control::model::GENEVE_PORT;
 use crate::control::model::attributes::AttributeSet;
 use crate::control::model::change::check_idle_timeout;
 use crate::control::model::error::{ErrorCode, ModelError};
+use crate::control::model::lifecycle::check_new_name;
 use crate::control::model::name::{Name, ObjectId, Zone};
 use crate::control::model::objects::{Listener, LoadBalancer, Registration, State, Target, TargetGroup};
 use crate::control::model::placement::Placement;
@@ -25,6 +26,9 @@ impl LoadBalancerDocument {
     /// `state` holds every target group, and the load balancers before this one.
     pub(super) fn read(self, source: Source, state: &State) -> Result<LoadBalancer, ModelError> {
         let name = self.name;
+        if source == Source::Seed {
+            check_new_name(ObjectKind::LoadBalancer, &name)?;
+        }
         if state.load_balancers.contains_key(&name) {
             let message = format!("another load balancer is called '{name}' already");
             return Err(ModelError::new(ErrorCode::DuplicateLoadBalancerName, message).under("name"));
@@ -113,6 +117,9 @@ fn placement(zones: Vec<Zone>, subnets: Vec<SubnetDocument>) -> Result<Placement
 impl TargetGroupDocument {
     pub(super) fn read(self, source: Source) -> Result<TargetGroup, ModelError> {
         let name = self.name;
+        if source == Source::Seed {
+            check_new_name(ObjectKind::TargetGroup, &name)?;
+        }
         if self.protocol != "GENEVE" {
             let message = format!("'{}' must be 'GENEVE'", self.protocol);
             return Err(ModelError::new(ErrorCode::UnsupportedProtocol, message).under("protocol"));
