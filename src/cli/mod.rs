@@ -30,6 +30,8 @@ mod whole;
 mod workers;
 
 pub use manual::command;
+pub use output::Query;
+pub use shorthand::members as shorthand;
 
 use crate::control::socket::methods::limits::DescribeAccountLimits;
 use crate::control::socket::views::Plan;

@@ -8,6 +8,8 @@
 
 mod grammar;
 
+pub use grammar::members;
+
 use crate::control::nearest::nearest;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::de::DeserializeOwned;

@@ -63,8 +63,12 @@ pub struct Fake {
 
 impl Fake {
     pub fn new() -> Self {
+        Fake::with(State::from_document(OBJECTS).unwrap())
+    }
+
+    pub fn with(state: State) -> Self {
         Fake {
-            state: RefCell::new(State::from_document(OBJECTS).unwrap()),
+            state: RefCell::new(state),
             now: Cell::new(NOW),
             history: RefCell::default(),
             disk_full: Cell::new(false),

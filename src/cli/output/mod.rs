@@ -9,7 +9,7 @@ mod generic;
 mod query;
 mod text;
 
-pub(super) use query::Query;
+pub use query::Query;
 
 use super::client::{CliError, typed};
 use super::table::Look;

@@ -7,16 +7,22 @@ use serde_json::Value;
 
 /// An expression that was read without a fault.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Query(String);
+pub struct Query(String);
 
 impl Query {
     /// Reads an expression.
-    pub(in crate::cli) fn read(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The fault, on one line.
+    pub fn read(text: &str) -> Result<Self, String> {
         compile(text).map(|_| Query(text.to_owned())).map_err(|error| sentence(&error))
     }
 
     /// What the expression picks of `result`; null where it picks nothing.
-    pub(super) fn of(&self, result: &Value) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// The fault, on one line.
+    pub fn of(&self, result: &Value) -> Result<Value, String> {
         // Compiled anew: a compiled expression may not go from clap's threads to ours.
         let found = compile(&self.0).and_then(|expression| expression.search(result));
         let found = found.map_err(|error| sentence(&error))?;

@@ -11,7 +11,10 @@ const DEPTH: usize = 8;
 
 /// The members that `text` gives. A part without a name in the place of a member is the value of
 /// `alone`, if there is such a one.
-pub(super) fn members(text: &str, alone: Option<&str>) -> Result<Map<String, Value>, String> {
+///
+/// # Errors
+/// The first fault, in one sentence.
+pub fn members(text: &str, alone: Option<&str>) -> Result<Map<String, Value>, String> {
     let mut rest = Rest { text, at: 0 };
     let mut members = Map::new();
     loop {

@@ -24,4 +24,8 @@ mod signature;
 mod tls;
 mod xml;
 
-pub use server::{BindError, Endpoint, Limits, serve};
+pub use credentials::{Key, Keys};
+pub use fault::Fault;
+pub use query::{Tree, parse as parse_form};
+pub use server::{BindError, Endpoint, Limits, converse, serve};
+pub use signature::verify as verify_signature;

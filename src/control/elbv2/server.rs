@@ -172,6 +172,20 @@ pub async fn serve(
     }
 }
 
+/// Answers the requests on one connection without TLS or credentials, from wherever it comes, until it ends.
+pub async fn converse<S>(
+    stream: S,
+    peer: SocketAddr,
+    service: Rc<dyn Service>,
+    methods: Rc<Dispatcher>,
+    limits: Limits,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let requests = Rc::new(Requests::new(service, methods, None, limits.patience));
+    exchange(stream, &Rc::new(Visit::new(peer)), &requests, limits).await;
+}
+
 /// Ends the connection that has been longest without a request.
 fn make_room(visits: &mut Vec<Weak<Visit>>) {
     let alive = visits.iter().enumerate().filter_map(|(index, visit)| Some((index, visit.upgrade()?)));

@@ -95,8 +95,8 @@ pub enum CloseReason {
     Full,
 }
 
-/// Runs a connection until its peer closes it or its place is needed.
-pub(super) async fn run(
+/// Runs a connection until its peer closes it or its place is needed. The server does this with each that it accepts.
+pub async fn run(
     stream: UnixStream,
     session: Rc<Session>,
     service: Rc<dyn Service>,

@@ -26,6 +26,7 @@ pub mod views;
 
 pub use batch::MAX_BATCH;
 pub use common::Common;
+pub use connection::run as converse;
 pub use connection::{CloseReason, Closing, Hello, Lost, ProtocolVersion};
 use dispatcher::rehearse;
 pub use dispatcher::{Call, Dispatcher, Method};
