@@ -86,7 +86,7 @@ fn one_connection_reads_ten_thousand_times_a_second() {
 
 // O-3
 #[test]
-fn a_thousand_targets_are_registered_at_once_and_are_on_disk_when_it_is_answered() {
+fn a_thousand_targets_come_and_go_at_once_and_are_on_disk_when_it_is_answered() {
     let mut lab = Lab::started(1, Attributes::default());
     let mut client = Client::connect(&lab.path("flowgated.sock"));
     let targets = |seconds: u8| -> Vec<Value> {
@@ -107,6 +107,14 @@ fn a_thousand_targets_are_registered_at_once_and_are_on_disk_when_it_is_answered
     let group = json!({"TargetGroupArn": TARGET_GROUP});
     let health = lab.gateway().rpc.must("describe-target-health", group);
     assert_eq!(health["TargetHealthDescriptions"].as_array().map(Vec::len), Some(1000));
+    // They leave as fast as they came.
+    let mut client = Client::connect(&lab.path("flowgated.sock"));
+    let begin = Instant::now();
+    let answer = client.must("deregister-targets", &params);
+    let took = begin.elapsed();
+    println!("999 targets deregistered in {took:?}");
+    assert_eq!(answer["Changed"].as_array().map(Vec::len), Some(999));
+    assert!(took < Duration::from_millis(100) * SLACK, "{took:?}");
 }
 
 #[test]
