@@ -313,7 +313,11 @@ fn an_interrupted_subscriber_leaves_quietly() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
     let daemon = Daemon::start();
-    let mut child = command(&daemon.path(), &["subscribe"])
+    // Also where whoever runs the tests ignores the signal, as a shell has its background jobs do.
+    let mut child = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_flowgate"), "--socket"])
+        .arg(daemon.path())
+        .arg("subscribe")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
