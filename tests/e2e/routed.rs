@@ -50,15 +50,6 @@ fn endpoint(lab: &Lab, name: &str) -> Value {
     endpoints.iter().find(|endpoint| endpoint["EndpointName"] == name).expect("it is configured").clone()
 }
 
-fn at_rest_everything_is_counted(lab: &Lab) {
-    let (received, accounted) = wait_for("the counters to be at rest", PATIENCE, || {
-        let before = lab.packet_sums();
-        std::thread::sleep(Duration::from_millis(50));
-        (lab.packet_sums() == before).then_some(before)
-    });
-    assert_eq!(received, accounted, "C-1: {}", lab.counters("node"));
-}
-
 // O-4, W-6, C-1
 #[test]
 fn everything_crosses_a_router_whether_the_kernel_shares_its_ports_or_not() {
@@ -80,7 +71,7 @@ fn everything_crosses_a_router_whether_the_kernel_shares_its_ports_or_not() {
             assert_eq!(fetch(&lab, family), "routed", "{shape:?} {family:?}");
         }
         assert_eq!(lab.dropped("neighbour_unknown"), 0, "{shape:?}");
-        at_rest_everything_is_counted(&lab);
+        lab.all_counted_at_rest();
     }
 }
 
@@ -113,7 +104,7 @@ fn the_kernel_answers_for_the_gateways_own_addresses() {
             }
         }
         assert_eq!(host["Up"], true, "{host}");
-        at_rest_everything_is_counted(&lab);
+        lab.all_counted_at_rest();
     }
 }
 
@@ -217,7 +208,7 @@ fn two_endpoints_with_the_same_addresses_never_mix() {
                 assert_eq!(count, if family == Family::V4 { 1 } else { 2 }, "{shape:?} {endpoint}: {flows}");
             }
         }
-        at_rest_everything_is_counted(&lab);
+        lab.all_counted_at_rest();
     }
 }
 

@@ -401,8 +401,19 @@ load_balancer = "{LOAD_BALANCER}"
         number(&self.counters("node")["Drops"], reason)
     }
 
+    /// Packets that came in, once no more do: each of them is counted by what became of it (C-1).
+    pub fn all_counted_at_rest(&self) -> u64 {
+        let (received, accounted) = wait_for("the counters to be at rest", PATIENCE, || {
+            let before = self.packet_sums();
+            std::thread::sleep(Duration::from_millis(50));
+            (self.packet_sums() == before).then_some(before)
+        });
+        assert_eq!(received, accounted, "C-1: {}", self.counters("node"));
+        received
+    }
+
     /// Packets that came in, and the sum of everything that became of packets (C-1).
-    pub fn packet_sums(&self) -> (u64, u64) {
+    fn packet_sums(&self) -> (u64, u64) {
         let set = self.counters("node");
         let ends = [
             "ForwardedPackets",
