@@ -25,6 +25,11 @@ pub trait Service {
     /// The present time. A daemon whose clock was advanced says the advanced time.
     fn now(&self) -> Timestamp;
 
+    /// The same in milliseconds since 1970, as changes and drains have it.
+    fn now_unix_ms(&self) -> u64 {
+        u64::try_from(self.now().unix_ms()).unwrap_or(0)
+    }
+
     /// The objects as they are.
     fn state(&self) -> State;
 

@@ -203,7 +203,7 @@ fn create_load_balancer(
         ip_address_type: asked.ip_address_type,
         placement: placement.unwrap_or_default(),
         tags: pairs(asked.tags),
-        now_unix_ms: u64::try_from(call.service.now().unix_ms()).unwrap_or(0),
+        now_unix_ms: call.service.now_unix_ms(),
     };
     let generation = changed(call, &change, "Name")?;
     let state = call.service.state();

@@ -124,7 +124,7 @@ fn describe_target_health(call: &Call<'_>, asked: DescribeTargetHealth) -> Resul
 impl GroupHealth {
     /// How every target of `group` stands.
     pub(super) fn of(service: &dyn Service, group: &TargetGroup) -> Self {
-        let now = u64::try_from(service.now().unix_ms()).unwrap_or(0);
+        let now = service.now_unix_ms();
         let describe = |status| TargetHealthDescription::of(group, status, now);
         GroupHealth {
             target_group_name: group.name.to_string(),

@@ -62,7 +62,7 @@ fn rollback(call: &Call<'_>, asked: Rollback) -> Result<Differences, RpcError> {
         let message = format!("Generation {generation} is not in the history");
         return Err(RpcError::refused("GenerationNotFound", message).at("Generation").hint(kept(call)));
     };
-    let now_unix_ms = u64::try_from(call.service.now().unix_ms()).unwrap_or(0);
+    let now_unix_ms = call.service.now_unix_ms();
     whole::make(call, &Change::Restore { state: Box::new(state), now_unix_ms })
         .map_err(|error| fault::of_change(error, "Generation", &call.service.state()))
 }

@@ -111,7 +111,7 @@ fn deregister_targets(call: &Call<'_>, asked: DeregisterTargets) -> Result<Regis
             check_port(target.port).map(|()| target.id).map_err(|error| under(index, error))
         })
         .collect::<Result<_, _>>()?;
-    let now_unix_ms = u64::try_from(call.service.now().unix_ms()).unwrap_or(0);
+    let now_unix_ms = call.service.now_unix_ms();
     apply(call, &Change::DeregisterTargets { target_group: asked.target_group_arn, targets, now_unix_ms })
 }
 

@@ -62,7 +62,7 @@ fn diff(call: &Call<'_>, asked: Document) -> Result<Plan, RpcError> {
 }
 
 fn apply(call: &Call<'_>, asked: Document) -> Result<Differences, RpcError> {
-    let now_unix_ms = u64::try_from(call.service.now().unix_ms()).unwrap_or(0);
+    let now_unix_ms = call.service.now_unix_ms();
     let change = Change::ApplyDocument { document: asked.document, now_unix_ms };
     make(call, &change).map_err(|error| match error {
         ChangeError::Refused(error) => {
