@@ -7,6 +7,7 @@ use flowgate::io::dpdk::{Mbuf, Queue};
 use flowgate::io::{BURST, Burst, PacketBuf, PortQueue};
 
 use super::rte_hash::RteHash;
+use crate::frames::Shuffled;
 use crate::stand::Forwarder;
 
 /// A flow as a program of IPv4 alone would name it: the lower end's address and port first.
@@ -64,6 +65,42 @@ impl Flows for InRteHash {
 
     fn forget(&mut self, tuple: &Tuple) -> bool {
         self.table.remove(tuple)
+    }
+}
+
+/// `rte_hash` with so many other flows, of which one at random is looked up for each packet: what a stateful program
+/// with as many live flows has to fetch at least.
+pub struct AtRandom {
+    table: RteHash<16>,
+    order: Shuffled,
+}
+
+impl AtRandom {
+    /// With so many flows.
+    pub fn among(flows: u32) -> Result<AtRandom, &'static str> {
+        let table = RteHash::filled(flows, (0..flows).map(AtRandom::tuple))?;
+        Ok(AtRandom { table, order: Shuffled::below(flows) })
+    }
+
+    fn tuple(number: u32) -> Tuple {
+        (u128::from(number) + 1).to_le_bytes()
+    }
+}
+
+impl Flows for AtRandom {
+    fn see(&mut self, tuples: &[Tuple]) {
+        for tuples in tuples.chunks(super::rte_hash::BURST) {
+            let mut picked = [[0; 16]; super::rte_hash::BURST];
+            for (tuple, number) in picked[..tuples.len()].iter_mut().zip(&mut self.order) {
+                *tuple = AtRandom::tuple(number);
+            }
+            let mut values = [0; super::rte_hash::BURST];
+            std::hint::black_box(self.table.look_up(&picked[..tuples.len()], &mut values));
+        }
+    }
+
+    fn forget(&mut self, _: &Tuple) -> bool {
+        false
     }
 }
 
