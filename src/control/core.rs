@@ -11,6 +11,7 @@ mod departed;
 mod endpoints;
 mod inband;
 mod load;
+mod monitor;
 mod network;
 mod preview;
 mod resets;

@@ -71,7 +71,9 @@ impl WorkerLink {
 
     /// How long ago it was last seen to have gone a round.
     pub fn silent_for(&self) -> Duration {
-        self.alive_at.elapsed()
+        // What the last look did not see yet: whoever looks may have been busy himself.
+        let moved = self.counters.rounds.get() != self.rounds;
+        if moved { Duration::ZERO } else { self.alive_at.elapsed() }
     }
 
     fn send(&mut self, message: ToWorker) {
@@ -104,12 +106,14 @@ pub struct Workers {
     sequence: u64,
     underway: VecDeque<Underway>,
     slowest_condition: Duration,
+    published: Instant,
 }
 
 impl Workers {
     /// These workers, whose clock this is.
     pub fn new(links: Vec<WorkerLink>, clock: Clock) -> Workers {
-        Workers { links, clock, sequence: 0, underway: VecDeque::new(), slowest_condition: Duration::ZERO }
+        let (underway, slowest_condition) = (VecDeque::new(), Duration::ZERO);
+        Workers { links, clock, sequence: 0, underway, slowest_condition, published: Instant::now() }
     }
 
     /// The workers' clock.
@@ -128,9 +132,19 @@ impl Workers {
         &self.links
     }
 
+    /// The workers that do not go by the configuration `generation`, and how long ago it was given to them;
+    /// `None` for one that has not gone by any.
+    pub fn behind(&self, generation: u64) -> Vec<(usize, Option<Duration>)> {
+        let age = self.published.elapsed();
+        let follows = |link: &WorkerLink| link.counters.configuration.get();
+        let behind = self.links.iter().enumerate().filter(|(_, link)| follows(link) != generation);
+        behind.map(|(number, link)| (number, (follows(link) > 0).then_some(age))).collect()
+    }
+
     /// Gives every worker a forwarding state.
     pub fn publish(&mut self, mut forwarding: Forwarding) {
         forwarding.prepare();
+        self.published = Instant::now();
         let forwarding = Arc::new(forwarding);
         for link in &mut self.links {
             link.send(ToWorker::Forwarding(Arc::clone(&forwarding)));

@@ -16,7 +16,9 @@ use flowgate::control::events::Timestamp;
 use flowgate::control::health::HealthEngine;
 use flowgate::control::health::check::SocketChecker;
 use flowgate::control::host::HostMover;
+use flowgate::control::http;
 use flowgate::control::model::{ChangeRecord, State};
+use flowgate::control::monitor;
 use flowgate::control::neighbours::Neighbours;
 use flowgate::control::netlink::watch;
 use flowgate::control::node::{HugePages, NodeConfig, Socket};
@@ -59,6 +61,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let Socket { path, group, mode } = &config.socket;
     let listener = ControlListener::bind(path, group.as_deref(), mode.bits())?;
     let endpoint = config.elbv2.as_ref().map(elbv2::Endpoint::bind).transpose()?;
+    let monitor = monitor::Endpoint::bind(&config.monitor)?;
     let (kernel_links, findings) = survey(config)?;
     for Finding { is_fault, text } in findings {
         if is_fault {
@@ -108,15 +111,23 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             let (core, methods) = (Rc::clone(&core), Rc::clone(&methods));
             async move {
                 match endpoint {
-                    Some(endpoint) => elbv2::serve(endpoint, core, methods, elbv2::Limits::default()).await,
+                    Some(endpoint) => elbv2::serve(endpoint, core, methods, http::Limits::default()).await,
                     None => std::future::pending().await,
                 }
+            }
+        };
+        let behind = monitor::Behind { source: Rc::clone(&core) as _ };
+        let monitored = async {
+            match monitor {
+                Some(endpoint) => monitor::serve(endpoint, behind, http::Limits::default()).await,
+                None => std::future::pending().await,
             }
         };
         tracing::info!(socket = %config.socket.path.display(), "flowgated is ready");
         tokio::select! {
             served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
             served = api => served?,
+            served = monitored => served?,
             () = core.run(news) => {}
             signal = stops.any() => tracing::info!("stopping: {signal}"),
         }

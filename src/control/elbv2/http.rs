@@ -3,7 +3,6 @@
 //! What is not exactly what clients of this API send is refused, so that nothing in front of or behind us can see
 //! another request in the same bytes: one length and no transfer encoding, one host, the address '/' and no more.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -15,6 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::fault::Fault;
+use crate::control::http::is_this_machine;
 
 /// The longest body. The 4,096 targets that a group holds, each with port and zone, take half of it.
 pub const MAX_BODY: usize = 1 << 20;
@@ -119,18 +119,6 @@ fn the_only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a 
     }
 }
 
-/// Whether `host`, with or without a port, is a name of this machine that nobody else can give a meaning to.
-fn is_this_machine(host: &HeaderValue) -> bool {
-    let Ok(host) = host.to_str() else { return false };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// An answer of XML.
 pub fn respond(status: StatusCode, xml: Vec<u8>, request_id: &str, closes: bool) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(xml)));
@@ -144,33 +132,4 @@ pub fn respond(status: StatusCode, xml: Vec<u8>, request_id: &str, closes: bool)
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine_is_known_by_names_that_no_other_can_have() {
-        for host in ["localhost", "LocalHost:6080", "127.0.0.1:6080", "127.9.9.9", "[::1]:6080", "[::1]"] {
-            assert!(is_this_machine(&HeaderValue::from_static(host)), "{host}");
-        }
-        for host in [
-            "",
-            ":6080",
-            "evil.example",
-            "evil.example:6080",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "127.0.0.1@evil.example",
-            "[::2]:6080",
-            "0.0.0.0:6080",
-            "10.0.0.1",
-            "localhost:6080:x",
-            "::1",
-            "[127.0.0.1",
-        ] {
-            assert!(!is_this_machine(&HeaderValue::from_static(host)), "{host}");
-        }
-    }
 }

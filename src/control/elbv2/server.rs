@@ -1,57 +1,22 @@
-//! The server: accepts connections and runs each to its end.
-//!
-//! The control core runs [`serve`] as a task of its current-thread runtime, inside a `LocalSet`. What is held for
-//! clients is bounded: [`Limits::connections`] connections with one request and one answer each. A newcomer to a
-//! full house takes the place of the connection that has been longest without a request, so that clients which
-//! hold connections and say nothing, or never end, lock nobody out.
+//! The endpoint: where it listens, with which keys and certificates, and what is behind it.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::{Rc, Weak};
-use std::time::Duration;
+use std::rc::Rc;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::SockRef;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::credentials::Keys;
-use super::progress::{Progress, Visit};
 use super::reloaded::Reloaded;
 use super::requests::Requests;
 use super::tls;
+use crate::control::http::{self, Handler, Limits, Visit};
 use crate::control::node::Elbv2;
 use crate::control::socket::{Dispatcher, Service};
-
-/// How long to leave a listener alone that fails to accept, for want of file descriptors say.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The longest head of a request, in bytes: that of a real client has some 900.
-const MAX_HEAD: usize = 16 * 1024;
-/// The most headers: a real client sends a dozen.
-const MAX_HEADERS: usize = 64;
-
-/// How much the endpoint gives away at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections at a time.
-    pub connections: usize,
-    /// For a TLS handshake, for a request's head after the one before, and for its body: each as a whole.
-    pub patience: Duration,
-    /// For a byte to move in either direction.
-    pub silence: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { connections: 64, patience: Duration::from_secs(20), silence: Duration::from_secs(30) }
-    }
-}
 
 /// Why there is no endpoint. Each is one sentence.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +91,28 @@ fn files(config: &Elbv2) -> Result<Files, BindError> {
     Ok((keys.transpose()?, tls.transpose()?))
 }
 
+/// What is served at an endpoint.
+struct Api {
+    requests: Requests,
+    tls: Option<Reloaded<TlsAcceptor>>,
+}
+
+impl Handler for Api {
+    type Body = Full<Bytes>;
+
+    fn name(&self) -> &'static str {
+        "elbv2"
+    }
+
+    fn tls(&self) -> Option<Rc<TlsAcceptor>> {
+        self.tls.as_ref().map(Reloaded::present)
+    }
+
+    async fn answer(&self, request: Request<Incoming>, visit: &Rc<Visit>) -> Response<Full<Bytes>> {
+        self.requests.answer(request, visit.peer()).await
+    }
+}
+
 /// Serves `service` at `endpoint` until the future is dropped, which closes every connection.
 ///
 /// # Errors
@@ -140,36 +127,8 @@ pub async fn serve(
     limits: Limits,
 ) -> io::Result<()> {
     let Endpoint { listener, keys, tls } = endpoint;
-    let incoming = tokio::net::TcpListener::from_std(listener)?;
-    let requests = Rc::new(Requests::new(service, methods, keys, limits.patience));
-    let mut visits: Vec<Weak<Visit>> = Vec::new();
-    let mut connections = JoinSet::new();
-    loop {
-        let (stream, peer) = tokio::select! {
-            Some(ended) = connections.join_next() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a connection's task ended by itself");
-                }
-                continue;
-            }
-            accepted = incoming.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "the elbv2 endpoint cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            },
-        };
-        visits.retain(|visit| visit.strong_count() > 0);
-        if visits.len() >= limits.connections {
-            make_room(&mut visits);
-        }
-        let visit = Rc::new(Visit::new(peer));
-        visits.push(Rc::downgrade(&visit));
-        let acceptor = tls.as_ref().map(|tls| tls.present());
-        connections.spawn_local(run(stream, visit, acceptor, Rc::clone(&requests), limits));
-    }
+    let requests = Requests::new(service, methods, keys, limits.patience);
+    http::serve(listener, Rc::new(Api { requests, tls }), limits).await
 }
 
 /// Answers the requests on one connection without TLS or credentials, from wherever it comes, until it ends.
@@ -182,69 +141,6 @@ pub async fn converse<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let requests = Rc::new(Requests::new(service, methods, None, limits.patience));
-    exchange(stream, &Rc::new(Visit::new(peer)), &requests, limits).await;
-}
-
-/// Ends the connection that has been longest without a request.
-fn make_room(visits: &mut Vec<Weak<Visit>>) {
-    let alive = visits.iter().enumerate().filter_map(|(index, visit)| Some((index, visit.upgrade()?)));
-    if let Some((index, visit)) = alive.min_by_key(|(_, visit)| visit.asked()) {
-        visit.evict();
-        visits.swap_remove(index);
-    }
-}
-
-async fn run(
-    stream: TcpStream,
-    visit: Rc<Visit>,
-    acceptor: Option<Rc<TlsAcceptor>>,
-    requests: Rc<Requests>,
-    limits: Limits,
-) {
-    // Answers are small, and what waits for more of them is a client.
-    stream.set_nodelay(true).ok();
-    let socket = SockRef::from(&stream).try_clone();
-    let stream = Progress::new(stream, Rc::clone(&visit));
-    let served = async {
-        match acceptor {
-            None => exchange(stream, &visit, &requests, limits).await,
-            Some(acceptor) => match timeout(limits.patience, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => exchange(stream, &visit, &requests, limits).await,
-                Ok(Err(error)) => {
-                    tracing::debug!(peer = %visit.peer(), %error, "no TLS with this client");
-                }
-                Err(_) => tracing::debug!(peer = %visit.peer(), "a TLS handshake took too long"),
-            },
-        }
-    };
-    tokio::select! {
-        () = served => return,
-        () = visit.evicted() => tracing::debug!(peer = %visit.peer(), "it made room for a newcomer"),
-        () = visit.silent_for(limits.silence) => tracing::debug!(peer = %visit.peer(), "it was silent"),
-    }
-    if let Ok(socket) = socket {
-        // Else the kernel would keep what it has not taken, and offer it for minutes.
-        socket.set_linger(Some(Duration::ZERO)).ok();
-    }
-}
-
-/// Answers the requests of a connection, one after the other.
-async fn exchange<S>(stream: S, visit: &Rc<Visit>, requests: &Rc<Requests>, limits: Limits)
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    let answer = service_fn(|request| async {
-        visit.ask();
-        Ok::<_, Infallible>(requests.answer(request, visit.peer()).await)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.patience)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), answer);
-    if let Err(error) = connection.await {
-        tracing::debug!(peer = %visit.peer(), %error, "a connection ended");
-    }
+    let requests = Requests::new(service, methods, None, limits.patience);
+    http::converse(stream, peer, Rc::new(Api { requests, tls: None }), limits).await;
 }

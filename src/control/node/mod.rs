@@ -14,6 +14,7 @@ mod checks;
 mod elbv2;
 mod error;
 mod interfaces;
+mod monitor;
 mod routing;
 mod sections;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use addresses::{HostAddress, LinkName, Prefix};
 pub use elbv2::{Elbv2, Elbv2Tls};
 pub use error::ConfigError;
 pub use interfaces::{Interface, NodeInterface, NodeRoute, Route};
+pub use monitor::Monitor;
 pub use sections::{
     Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, SocketMode, Underlay,
     WorkerIdle, Workers,
@@ -66,6 +68,9 @@ pub struct NodeConfig {
     pub socket: Socket,
     /// The elbv2 endpoint; without this section there is none.
     pub elbv2: Option<Elbv2>,
+    /// The monitoring endpoint.
+    #[serde(default)]
+    pub monitor: Monitor,
     /// DPDK's environment.
     #[serde(default)]
     pub eal: Eal,

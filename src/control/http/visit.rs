@@ -1,4 +1,4 @@
-//! What a connection did last: when it asked, and when a byte of it moved.
+//! A connection, as its server looks at it: who it is, when it asked, and when a byte of it moved.
 
 use std::cell::Cell;
 use std::io;
@@ -15,16 +15,19 @@ use tokio::time::{Instant, sleep_until};
 /// A connection, as its server looks at it.
 pub struct Visit {
     peer: SocketAddr,
+    local: Option<SocketAddr>,
+    stays: Cell<bool>,
     asked: Cell<Instant>,
     moved: Cell<Instant>,
     evicted: Notify,
 }
 
 impl Visit {
-    /// That of a peer that has just connected.
-    pub fn new(peer: SocketAddr) -> Self {
+    /// That of a peer that has just connected, to the address `local`.
+    pub fn new(peer: SocketAddr, local: Option<SocketAddr>) -> Self {
         let now = Instant::now();
-        Visit { peer, asked: Cell::new(now), moved: Cell::new(now), evicted: Notify::new() }
+        let (asked, moved) = (Cell::new(now), Cell::new(now));
+        Visit { peer, local, stays: Cell::new(false), asked, moved, evicted: Notify::new() }
     }
 
     /// Who it is.
@@ -32,9 +35,26 @@ impl Visit {
         self.peer
     }
 
+    /// Whether it came to an address by which only this machine reaches itself.
+    pub fn is_local(&self) -> bool {
+        self.local.is_some_and(|local| local.ip().is_loopback())
+    }
+
     /// Notes that a request's head is here.
     pub fn ask(&self) {
         self.asked.set(Instant::now());
+        self.stays.set(false);
+    }
+
+    /// Notes that the answer is a stream that is meant to last, so that others make room before it. Whoever says
+    /// so bounds how many there are.
+    pub fn stay(&self) {
+        self.stays.set(true);
+    }
+
+    /// Whether it is the last that is to make room.
+    pub fn is_to_stay(&self) -> bool {
+        self.stays.get()
     }
 
     /// When the last request's head came; when it connected, if none did.

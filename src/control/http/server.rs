@@ -1,0 +1,183 @@
+//! The server: accepts connections and runs each to its end.
+//!
+//! The control core runs [`serve`] as a task of its current-thread runtime, inside a `LocalSet`.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::visit::{Progress, Visit};
+
+/// How long to leave a listener alone that fails to accept, for want of file descriptors say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The longest head of a request, in bytes: that of a real client has some 900.
+const MAX_HEAD: usize = 16 * 1024;
+/// The most headers: a real client sends a dozen.
+const MAX_HEADERS: usize = 64;
+
+/// How much a server gives away at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// For a TLS handshake, for a request's head after the one before, and for its body: each as a whole.
+    pub patience: Duration,
+    /// For a byte to move in either direction.
+    pub silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { connections: 64, patience: Duration::from_secs(20), silence: Duration::from_secs(30) }
+    }
+}
+
+/// Whoever answers requests.
+pub trait Handler: 'static {
+    /// What answers are made of.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + 'static;
+
+    /// What is served, for the log.
+    fn name(&self) -> &'static str;
+
+    /// TLS for a new connection; none: plain HTTP.
+    fn tls(&self) -> Option<Rc<TlsAcceptor>> {
+        None
+    }
+
+    /// The answer to a request that came on the connection of `visit`.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        visit: &Rc<Visit>,
+    ) -> impl Future<Output = Response<Self::Body>>;
+}
+
+/// Has `handler` answer at `listener` until the future is dropped, which closes every connection.
+///
+/// # Errors
+/// When the runtime cannot take the listener.
+///
+/// # Panics
+/// Outside a `LocalSet` or a local runtime.
+pub async fn serve<H: Handler>(listener: TcpListener, handler: Rc<H>, limits: Limits) -> io::Result<()> {
+    let incoming = tokio::net::TcpListener::from_std(listener)?;
+    let mut visits: Vec<Weak<Visit>> = Vec::new();
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, peer) = tokio::select! {
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(server = handler.name(), %error, "a connection's task ended by itself");
+                }
+                continue;
+            }
+            accepted = incoming.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(server = handler.name(), %error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        visits.retain(|visit| visit.strong_count() > 0);
+        if visits.len() >= limits.connections {
+            make_room(&mut visits);
+        }
+        let visit = Rc::new(Visit::new(peer, stream.local_addr().ok()));
+        visits.push(Rc::downgrade(&visit));
+        let tls = handler.tls();
+        connections.spawn_local(run(stream, visit, tls, Rc::clone(&handler), limits));
+    }
+}
+
+/// Answers the requests on one connection without TLS, from wherever it comes, until it ends.
+pub async fn converse<S, H>(stream: S, peer: SocketAddr, handler: Rc<H>, limits: Limits)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    H: Handler,
+{
+    exchange(stream, &Rc::new(Visit::new(peer, None)), &handler, limits).await;
+}
+
+/// Ends the connection that has been longest without a request; of those that are to stay only if there is
+/// no other.
+fn make_room(visits: &mut Vec<Weak<Visit>>) {
+    let alive = visits.iter().enumerate().filter_map(|(index, visit)| Some((index, visit.upgrade()?)));
+    if let Some((index, visit)) = alive.min_by_key(|(_, visit)| (visit.is_to_stay(), visit.asked())) {
+        visit.evict();
+        visits.swap_remove(index);
+    }
+}
+
+async fn run<H: Handler>(
+    stream: TcpStream,
+    visit: Rc<Visit>,
+    tls: Option<Rc<TlsAcceptor>>,
+    handler: Rc<H>,
+    limits: Limits,
+) {
+    // Answers are small, and what waits for more of them is a client.
+    stream.set_nodelay(true).ok();
+    let socket = SockRef::from(&stream).try_clone();
+    let stream = Progress::new(stream, Rc::clone(&visit));
+    let served = async {
+        match tls {
+            None => exchange(stream, &visit, &handler, limits).await,
+            Some(acceptor) => match timeout(limits.patience, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => exchange(stream, &visit, &handler, limits).await,
+                Ok(Err(error)) => {
+                    tracing::debug!(peer = %visit.peer(), %error, "no TLS with this client");
+                }
+                Err(_) => tracing::debug!(peer = %visit.peer(), "a TLS handshake took too long"),
+            },
+        }
+    };
+    tokio::select! {
+        () = served => return,
+        () = visit.evicted() => tracing::debug!(peer = %visit.peer(), "it made room for a newcomer"),
+        () = visit.silent_for(limits.silence) => tracing::debug!(peer = %visit.peer(), "it was silent"),
+    }
+    if let Ok(socket) = socket {
+        // Else the kernel would keep what it has not taken, and offer it for minutes.
+        socket.set_linger(Some(Duration::ZERO)).ok();
+    }
+}
+
+/// Answers the requests of a connection, one after the other.
+async fn exchange<S, H>(stream: S, visit: &Rc<Visit>, handler: &Rc<H>, limits: Limits)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    H: Handler,
+{
+    let answer = service_fn(|request| async {
+        visit.ask();
+        Ok::<_, Infallible>(handler.answer(request, visit).await)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.patience)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), answer);
+    if let Err(error) = connection.await {
+        tracing::debug!(peer = %visit.peer(), %error, "a connection ended");
+    }
+}

@@ -1,0 +1,185 @@
+//! `/healthz` and `/readyz`: for whoever has to decide by a status code, and a line of text for each reason.
+//!
+//! *Healthy* is a daemon that does its work: its control core answers, and every worker goes round. One that is not is to
+//! be restarted. *Ready* is a node that is to be given traffic: healthy, every worker goes by the present
+//! configuration, and nobody has taken the node out. An upstream balancer's, or a router's, health check asks for that.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use hyper::{Response, StatusCode};
+
+use super::answer::{self, AnswerBody};
+
+/// A worker that went no round for so long is not ready: rounds take microseconds, and a worker at rest sleeps
+/// less than a millisecond.
+const POLLS_WITHIN: Duration = Duration::from_secs(1);
+
+/// And for so long it is dead: whatever held it up, a debugger or a suspended machine, is not over in a moment.
+const LIVES_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a worker may take to go by the present configuration before the node is not ready for it. A change
+/// takes it a round.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(1);
+
+/// How the node stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// For how long each worker has gone no round.
+    pub silent_for: Vec<Duration>,
+    /// The present configuration.
+    pub generation: u64,
+    /// The workers that do not go by it, and for how long it has been in force; `None` for one that never
+    /// went by any.
+    pub behind: Vec<(usize, Option<Duration>)>,
+    /// Why the node is to be given no traffic though it could take some.
+    pub taken_out: Option<String>,
+}
+
+/// Something that has to be so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// What, in a word.
+    pub name: &'static str,
+    /// Whether it is so.
+    pub holds: bool,
+    /// How it is, in words.
+    pub words: String,
+}
+
+impl Readiness {
+    /// What a daemon that works has.
+    pub fn of_health(&self) -> Vec<Condition> {
+        vec![self.workers(LIVES_WITHIN)]
+    }
+
+    /// What a node that is to be given traffic has.
+    pub fn of_readiness(&self) -> Vec<Condition> {
+        vec![self.workers(POLLS_WITHIN), self.configuration(), self.in_service()]
+    }
+
+    /// Whether the daemon works.
+    pub fn is_healthy(&self) -> bool {
+        self.of_health().iter().all(|condition| condition.holds)
+    }
+
+    /// Whether the node is to be given traffic.
+    pub fn is_ready(&self) -> bool {
+        self.of_readiness().iter().all(|condition| condition.holds)
+    }
+
+    fn workers(&self, within: Duration) -> Condition {
+        let stuck = self.silent_for.iter().enumerate().filter(|(_, silent)| **silent > within);
+        let stuck: Vec<String> = stuck
+            .map(|(worker, silent)| {
+                format!("worker {worker} went no round for {:.1} s", silent.as_secs_f64())
+            })
+            .collect();
+        let words = if stuck.is_empty() {
+            format!("{} of {} go round", self.silent_for.len(), self.silent_for.len())
+        } else {
+            stuck.join(", ")
+        };
+        Condition { name: "workers", holds: stuck.is_empty() && !self.silent_for.is_empty(), words }
+    }
+
+    fn configuration(&self) -> Condition {
+        let late = |age: &Option<Duration>| age.is_none_or(|age| age > FOLLOWS_WITHIN);
+        let behind: Vec<String> = self
+            .behind
+            .iter()
+            .filter(|(_, age)| late(age))
+            .map(|(worker, _)| format!("worker {worker} does not go by it"))
+            .collect();
+        let holds = behind.is_empty();
+        let words = if holds { "is in force".to_owned() } else { behind.join(", ") };
+        Condition { name: "configuration", holds, words: format!("generation {} {words}", self.generation) }
+    }
+
+    fn in_service(&self) -> Condition {
+        let words = self.taken_out.clone().unwrap_or_else(|| "the node is not drained".to_owned());
+        Condition { name: "service", holds: self.taken_out.is_none(), words }
+    }
+}
+
+/// The answer at `/healthz`.
+pub fn health(readiness: &Readiness) -> Response<AnswerBody> {
+    answer_by(&readiness.of_health(), "healthy")
+}
+
+/// The answer at `/readyz`.
+pub fn readiness(readiness: &Readiness) -> Response<AnswerBody> {
+    answer_by(&readiness.of_readiness(), "ready")
+}
+
+fn answer_by(conditions: &[Condition], word: &str) -> Response<AnswerBody> {
+    let holds = conditions.iter().all(|condition| condition.holds);
+    let status = if holds { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut text = format!("{}{word}\n", if holds { "" } else { "not " });
+    for Condition { name, holds, words } in conditions {
+        let mark = if *holds { "ok" } else { "no" };
+        // Writing into a String does not fail.
+        writeln!(text, "{mark}  {name}: {words}").ok();
+    }
+    answer::whole(status, answer::TEXT, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    const QUICK: Duration = Duration::from_millis(1);
+
+    fn sound() -> Readiness {
+        Readiness { silent_for: vec![QUICK, QUICK], generation: 7, behind: Vec::new(), taken_out: None }
+    }
+
+    async fn text(answer: Response<AnswerBody>) -> (u16, String) {
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_sound_node_is_healthy_and_ready_and_says_why() {
+        let expected = "ready\nok  workers: 2 of 2 go round\nok  configuration: generation 7 is in force\n\
+                        ok  service: the node is not drained\n";
+        assert_eq!(text(readiness(&sound())).await, (200, expected.to_owned()));
+        assert_eq!(text(health(&sound())).await, (200, "healthy\nok  workers: 2 of 2 go round\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_held_up_takes_the_node_out_and_a_dead_one_is_told_as_that() {
+        let held_up = Readiness { silent_for: vec![QUICK, Duration::from_millis(1200)], ..sound() };
+        assert!(held_up.is_healthy() && !held_up.is_ready());
+        let (status, words) = text(readiness(&held_up)).await;
+        assert_eq!(status, 503);
+        assert!(
+            words.starts_with("not ready\nno  workers: worker 1 went no round for 1.2 s\nok  "),
+            "{words}"
+        );
+        let dead = Readiness { silent_for: vec![QUICK, Duration::from_secs(11)], ..sound() };
+        assert!(!dead.is_healthy() && !dead.is_ready());
+        assert_eq!(text(health(&dead)).await.0, 503);
+        assert!(!Readiness::default().is_healthy(), "a node without workers forwards nothing");
+    }
+
+    #[test]
+    fn a_worker_that_goes_by_no_configuration_is_not_ready_and_one_that_follows_a_change_is() {
+        let never = Readiness { behind: vec![(1, None)], ..sound() };
+        assert!(!never.is_ready() && never.is_healthy());
+        let follows = Readiness { behind: vec![(1, Some(Duration::from_millis(5)))], ..sound() };
+        assert!(follows.is_ready());
+        let late = Readiness { behind: vec![(1, Some(Duration::from_millis(1500)))], ..sound() };
+        assert!(!late.is_ready());
+    }
+
+    #[test]
+    fn a_node_that_was_taken_out_is_healthy_and_not_ready() {
+        let out = Readiness { taken_out: Some("drained by an operator".to_owned()), ..sound() };
+        assert!(out.is_healthy() && !out.is_ready());
+        assert_eq!(out.of_readiness()[2].words, "drained by an operator");
+    }
+}
