@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::counters::ResetTrigger;
 use super::forwarding::{Condition, Forwarding};
-use crate::flow::FlowState;
+use crate::flow::{FlowState, Timers};
 use crate::id::{EndpointId, GatewayId, InterfaceId, Millis, TargetId, WorkerId};
 use crate::wire::ethernet::MacAddr;
 
@@ -117,6 +117,8 @@ pub struct FlowFilter {
     pub port: Option<u16>,
     /// Flows in this state.
     pub state: Option<FlowState>,
+    /// Flows that live under the timers that hold and would have ended under these.
+    pub ended_by: Option<Timers>,
     /// Send at most so many; the rest is only counted.
     pub limit: u32,
 }

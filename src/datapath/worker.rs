@@ -29,7 +29,7 @@ use super::pipeline::Pipeline;
 use super::rates::Rates;
 use super::sweep::Sweep;
 use super::waiting::Waiting;
-use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table};
+use crate::flow::{Entry, FlowFlags, FlowState, HashSeed, Table, Timers, expiry};
 use crate::id::{Millis, PortId, WorkerId};
 use crate::io::BURST;
 use crate::io::clock::Clock;
@@ -396,7 +396,7 @@ impl<Q: PortQueue> Worker<Q> {
         let Some(scan) = &mut self.scan else { return };
         let Pipeline { flows, events, worker, now, .. } = &mut self.pipeline;
         let next = flows.table.scan(scan.next, SCAN_STEPS_A_ROUND, |id, entry| {
-            if !matches(&scan.filter, &self.forwarding, entry) {
+            if !matches(&scan.filter, &self.forwarding, *now, entry) {
                 return;
             }
             scan.matching += 1;
@@ -422,7 +422,7 @@ impl<Q: PortQueue> Worker<Q> {
 }
 
 /// Whether a flow is what a filter asks for.
-fn matches(filter: &FlowFilter, forwarding: &Forwarding, entry: &Entry) -> bool {
+fn matches(filter: &FlowFilter, forwarding: &Forwarding, now: Millis, entry: &Entry) -> bool {
     fn is<T: PartialEq>(wanted: Option<T>, found: T) -> bool {
         wanted.is_none_or(|wanted| wanted == found)
     }
@@ -437,6 +437,12 @@ fn matches(filter: &FlowFilter, forwarding: &Forwarding, entry: &Entry) -> bool 
         && filter.address.is_none_or(|address| ends.iter().any(|end| end.ip() == address))
         && filter.port.is_none_or(|port| ends.iter().any(|end| end.port() == port))
         && is(filter.state, entry.state())
+        && filter.ended_by.is_none_or(|timers| {
+            let over = |timers: &Timers| expiry(entry.state(), entry.last_seen, now, timers).is_some();
+            matches!(entry.state(), FlowState::Established | FlowState::Other)
+                && !over(&forwarding.timers(key.endpoint()))
+                && over(&timers)
+        })
 }
 
 fn record(worker: WorkerId, now: Millis, entry: &Entry, cookie: u32, forwarding: &Forwarding) -> FlowRecord {

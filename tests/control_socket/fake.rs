@@ -7,7 +7,7 @@ use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGro
 use flowgate::control::socket::views::{
     BurstClass, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage, FlowQuery,
     FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
-    LongestBurst, LookUps, NeighbourView, NextHopView, PortView, Protocol, RouteView, WorkerLoad,
+    LongestBurst, LookUps, NeighbourView, NextHopView, PortView, Preview, Protocol, RouteView, WorkerLoad,
     WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
@@ -131,21 +131,28 @@ impl Service for Fake {
         Ok(past.iter().map(|(state, ..)| state).find(|state| state.generation() == generation).cloned())
     }
 
-    fn preview(&self, next: &State) -> Vec<FlowEffect> {
+    fn preview<'a>(&'a self, next: &'a State) -> Waiting<'a, Preview> {
         // 125 flows a target of the group that is used; those of targets which leave drain.
         let state = self.state();
-        let Ok(group) = next.target_group("fw") else { return Vec::new() };
+        let Ok(group) = next.target_group("fw") else { return Box::pin(async { Preview::default() }) };
         let leaves =
             |address: &Ipv4Addr| !group.targets.get(address).is_some_and(|target| target.is_registered());
         let registered = state.target_group("fw").unwrap().targets.iter().filter(|(_, t)| t.is_registered());
         let effect = |target| FlowEffect {
             target_group: "fw".to_owned(),
-            target,
+            target: Some(target),
             flows: 125,
+            at_most: false,
             fate: Fate::Drained,
             then: group.settings().reset_on_deregistration.then_some(Fate::Reset),
+            held_by: None,
         };
-        registered.map(|(address, _)| *address).filter(leaves).map(effect).collect()
+        let flows = registered.map(|(address, _)| *address).filter(leaves).map(effect).collect();
+        Box::pin(async {
+            // As the workers would, it answers later.
+            tokio::task::yield_now().await;
+            Preview { flows, health: Vec::new() }
+        })
     }
 
     fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {

@@ -390,6 +390,40 @@ fn what_a_full_port_does_not_take_is_counted_as_dropped() {
     bench.assert_settled();
 }
 
+//
+#[test]
+fn a_scan_counts_the_flows_that_shorter_timeouts_would_end() {
+    use flowgate::datapath::messages::{FlowFilter, FromWorker};
+    use flowgate::flow::Timers;
+    let mut bench = Bench::new(2);
+    for port in 1..=10 {
+        bench.one(LEFT, &client(port, SYN).frame());
+        bench.one(LEFT, &client(port, ACK).frame());
+    }
+    bench.pass(30_000);
+    // These are as old as the others when they are counted, but half-open: no loss.
+    for port in 11..=13 {
+        bench.one(LEFT, &client(port, SYN).frame());
+    }
+    for port in 14..=20 {
+        bench.one(LEFT, &client(port, SYN).frame());
+        bench.one(LEFT, &client(port, ACK).frame());
+    }
+    bench.pass(20_000);
+    let mut count = |timers: Timers| -> u64 {
+        bench.tell(|| ToWorker::ScanFlows(FlowFilter { ended_by: Some(timers), ..FlowFilter::default() }));
+        bench.pass(1);
+        let counted = bench.told.drain(..).filter_map(|event| match event {
+            FromWorker::ScanDone { matching, .. } => Some(matching),
+            FromWorker::Flow(_) => panic!("only counted"),
+            _ => None,
+        });
+        counted.sum()
+    };
+    let idle = |tcp_idle_ms| Timers { tcp_idle_ms, half_open_ms: 1, ..Timers::default() };
+    assert_eq!([60_000, 40_000, 10_000].map(|ms| count(idle(ms))), [0, 10, 17]);
+}
+
 #[test]
 fn a_scan_finds_the_flows_that_it_asks_for_and_counts_the_rest() {
     use flowgate::datapath::messages::{FlowFilter, FromWorker};

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
+use tokio::sync::{MutexGuard, broadcast};
 
-use super::scan::Scan;
+use super::scan::{Found, Scan};
 use super::{Core, Inner};
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, TargetKey};
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
-    CounterScope, CounterSet, Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, FlowRecord, FlowState,
-    HistoryEntry, PortView, Protocol, WorkerView,
+    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
+    HistoryEntry, PortView, Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
 use crate::control::store::Version;
@@ -65,8 +65,8 @@ impl Service for Core {
         self.inner.borrow().compiler.node().subnets.clone()
     }
 
-    fn preview(&self, next: &State) -> Vec<FlowEffect> {
-        self.inner.borrow().preview(next)
+    fn preview<'a>(&'a self, next: &'a State) -> Waiting<'a, Preview> {
+        Box::pin(self.foresee(next))
     }
 
     fn targets(&self, group: &TargetGroup) -> Vec<TargetStatus> {
@@ -121,34 +121,41 @@ impl Service for Core {
 impl Core {
     /// Has the workers look for flows, one such search at a time.
     async fn find_flows(&self, query: FlowQuery) -> Result<FlowPage, Unavailable> {
-        let _turn = self.scanning.lock().await;
-        let limit = query.limit.get();
+        // The turn first: what a name stands for may change while others are served.
+        let turn = self.scanning.lock().await;
+        let filter = self.inner.borrow().filter(&query);
+        let found = match filter {
+            Ok(filter) => self.scan(&turn, filter, SCAN_PATIENCE).await?,
+            Err(NothingMatches) => Found::default(),
+        };
+        let inner = self.inner.borrow();
+        let flows = found.flows.iter().map(|record| inner.flow_view(record)).collect();
+        Ok(FlowPage { flows, matching: found.matching, total: inner.live_flows() })
+    }
+
+    /// Has the workers walk their tables.
+    pub(super) async fn scan(
+        &self,
+        _turn: &MutexGuard<'_, ()>,
+        filter: FlowFilter,
+        patience: Duration,
+    ) -> Result<Found, Unavailable> {
         let receiver = {
             let mut inner = self.inner.borrow_mut();
-            let filter = match inner.filter(&query) {
-                Ok(filter) => filter,
-                Err(NothingMatches) => {
-                    return Ok(FlowPage { total: inner.live_flows(), ..FlowPage::default() });
-                }
-            };
             inner.scans = inner.scans.wrapping_add(1);
             let number = inner.scans;
+            let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
             let (scan, receiver) = Scan::new(number, inner.workers.links().len(), limit);
             inner.scan = Some(scan);
             inner.workers.scan(FlowFilter { scan: number, ..filter });
             receiver
         };
-        let found = tokio::time::timeout(SCAN_PATIENCE, receiver).await;
-        let mut inner = self.inner.borrow_mut();
-        inner.scan = None;
-        let Ok(Ok(found)) = found else {
-            let seconds = SCAN_PATIENCE.as_secs();
-            return Err(Unavailable(format!(
-                "the workers did not go through their flows within {seconds} s"
-            )));
-        };
-        let flows = found.flows.iter().map(|record| inner.flow_view(record)).collect();
-        Ok(FlowPage { flows, matching: found.matching, total: inner.live_flows() })
+        let found = tokio::time::timeout(patience, receiver).await;
+        self.inner.borrow_mut().scan = None;
+        found.ok().and_then(Result::ok).ok_or_else(|| {
+            let seconds = patience.as_secs();
+            Unavailable(format!("the workers did not go through their flows within {seconds} s"))
+        })
     }
 }
 
@@ -262,6 +269,7 @@ impl Inner {
                 FlowState::Expired => flow::FlowState::Expired,
                 FlowState::Owing => flow::FlowState::Owing,
             }),
+            ended_by: None,
             limit: u32::try_from(query.limit.get()).unwrap_or(u32::MAX),
         })
     }

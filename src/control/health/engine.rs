@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use super::check::{Checker, SocketChecker};
 use super::damping::{Thresholds, Verdict};
 use super::schedule::Schedule;
-use super::state::{HealthEvent, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
+use super::state::{HealthEvent, HealthState, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
 use super::target::{Target, Turn};
 use crate::control::model::HealthCheckSettings;
 
@@ -67,6 +67,15 @@ impl Unused {
             Self::Address => StateReason::plain(ReasonCode::IpUnusable),
         }
     }
+}
+
+/// How a target would stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// What checks would have decided of it.
+    pub verdict: Verdict,
+    /// How it would be shown.
+    pub state: HealthState,
 }
 
 /// Why a target cannot be checked out of turn.
@@ -161,6 +170,24 @@ impl<C: Checker> HealthEngine<C> {
         self.targets.get(key).map(|watched| lock(&watched.target).verdict())
     }
 
+    /// How the target of `spec` would stand if `spec` were part of an update: nothing is changed.
+    pub fn foresee(&self, spec: &CheckSpec) -> Foreseen {
+        let now = Moment::now();
+        let Some(watched) = self.targets.get(&spec.key) else {
+            let (target, _) =
+                Target::register(spec.key.clone(), spec.duty, Thresholds::of(&spec.settings), now);
+            return Foreseen { verdict: target.verdict(), state: target.state() };
+        };
+        let target = lock(&watched.target);
+        if watched.spec == *spec {
+            return Foreseen { verdict: target.verdict(), state: target.state() };
+        }
+        let mut target = target.clone();
+        // Nobody is told: it is only asked.
+        follow(&mut target, &watched.spec, spec, now);
+        Foreseen { verdict: target.verdict(), state: target.state() }
+    }
+
     /// Checks `key` at once, out of turn; the result counts as any other. One check begins
     /// after this call, however often it is called meanwhile; the regular ones keep their places.
     pub fn check_now(&self, key: &TargetKey) -> Result<(), CannotCheck> {
@@ -194,23 +221,11 @@ impl<C: Checker> HealthEngine<C> {
     fn changed(&self, watched: Watched, spec: CheckSpec, now: Moment) -> Watched {
         let Watched { spec: before, target, task } = watched;
         let (old, new) = (&before.settings, &spec.settings);
-        let thresholds = Thresholds::of(new);
-        let same_question = old.probe == new.probe && old.port == new.port;
         let same_task = before.duty == spec.duty
-            && same_question
+            && same_question(old, new)
             && (old.interval, old.timeout) == (new.interval, new.timeout);
-        {
-            let mut target = lock(&target);
-            if before.duty != spec.duty {
-                self.send(target.assign(spec.duty, thresholds, now));
-            } else if spec.duty == Duty::Check {
-                if !same_question {
-                    self.send(target.restart_counts(now));
-                }
-                if Thresholds::of(old) != thresholds {
-                    self.send(target.set_thresholds(thresholds, now));
-                }
-            }
+        for event in follow(&mut lock(&target), &before, &spec, now) {
+            self.send(event);
         }
         let task = if same_task {
             task
@@ -242,6 +257,32 @@ impl<C: Checker> HealthEngine<C> {
     fn send(&self, event: Option<HealthEvent>) {
         emit(&self.events, event);
     }
+}
+
+/// Has a target go by another spec; its events, in order.
+fn follow(
+    target: &mut Target,
+    before: &CheckSpec,
+    spec: &CheckSpec,
+    now: Moment,
+) -> [Option<HealthEvent>; 2] {
+    let (old, new) = (&before.settings, &spec.settings);
+    let thresholds = Thresholds::of(new);
+    if before.duty != spec.duty {
+        return [target.assign(spec.duty, thresholds, now), None];
+    }
+    if spec.duty != Duty::Check {
+        return [None, None];
+    }
+    let restarted = if same_question(old, new) { None } else { target.restart_counts(now) };
+    let held_against =
+        if Thresholds::of(old) == thresholds { None } else { target.set_thresholds(thresholds, now) };
+    [restarted, held_against]
+}
+
+/// Whether a target is asked the same by both, at the same port.
+fn same_question(old: &HealthCheckSettings, new: &HealthCheckSettings) -> bool {
+    old.probe == new.probe && old.port == new.port
 }
 
 /// Nobody listens only while the control core ends, and then nobody needs the event.

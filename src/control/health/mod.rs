@@ -26,7 +26,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{CannotCheck, CheckSpec, Duty, HealthEngine, Unused};
+pub use engine::{CannotCheck, CheckSpec, Duty, Foreseen, HealthEngine, Unused};
 pub use scope::NodeScope;
 pub use state::{
     CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,

@@ -24,7 +24,7 @@ pub(super) enum Turn {
 }
 
 /// One target.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Target {
     key: TargetKey,
     duty: Duty,
@@ -173,7 +173,8 @@ impl Target {
         self.damping.verdict()
     }
 
-    fn state(&self) -> HealthState {
+    /// How it is shown.
+    pub(super) fn state(&self) -> HealthState {
         match self.duty {
             Duty::Check => self.damping.state(),
             Duty::Unused(_) => HealthState::Unused,

@@ -8,7 +8,7 @@
 
 use super::service::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
 use super::views::{
-    Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, HistoryEntry, Plan, PortView, WorkerView,
+    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Plan, PortView, Preview, WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
@@ -37,10 +37,10 @@ impl<'a> Acting<'a> {
     }
 
     /// What the changes so far would do, were they meant.
-    pub(super) fn plan(&self) -> Plan {
+    pub(super) async fn plan(&self) -> Plan {
         let (now, next) = (self.service.state(), self.state());
         let differences = difference(&now, &next).iter().map(ToString::to_string).collect();
-        Plan::new(differences, self.service.preview(&next), now.generation())
+        Plan::new(differences, self.service.preview(&next).await, now.generation())
     }
 }
 
@@ -74,7 +74,7 @@ impl Service for Acting<'_> {
         self.service.earlier(generation)
     }
 
-    fn preview(&self, next: &State) -> Vec<FlowEffect> {
+    fn preview<'b>(&'b self, next: &'b State) -> Waiting<'b, Preview> {
         self.service.preview(next)
     }
 

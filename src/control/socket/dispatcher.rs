@@ -114,17 +114,19 @@ impl Dispatcher {
         P: DeserializeOwned + JsonSchema + 'static,
         R: Serialize + JsonSchema + 'static,
     {
-        let change = move |call: &Call<'_>, mut params: Map<String, Value>| {
-            let common = Common::take(&mut params)?;
-            let params = read(params)?;
-            common.check(call.service.state().generation())?;
-            if common.dry_run {
-                return write(&rehearse(call, |call| function(call, params))?);
-            }
-            let acting = Acting::for_real(call.service, call.session.author());
-            write(&function(&Call { service: &acting, session: call.session }, params)?)
-        };
-        let run: Run = Box::new(move |call, params| Box::pin(std::future::ready(change(call, params))));
+        let run: Run = Box::new(move |call, mut params| {
+            Box::pin(async move {
+                let common = Common::take(&mut params)?;
+                let params = read(params)?;
+                common.check(call.service.state().generation())?;
+                if common.dry_run {
+                    return write(&rehearse(call, |call| function(call, params)).await?);
+                }
+                // From the check above to here nothing waits.
+                let acting = Acting::for_real(call.service, call.session.author());
+                write(&function(&Call { service: &acting, session: call.session }, params)?)
+            })
+        });
         self.add::<P, R>(name, summary, Role::Admin, true, run);
     }
 
@@ -227,13 +229,13 @@ impl Dispatcher {
 }
 
 /// What `change` would do, which is carried out on a copy of the objects.
-pub(super) fn rehearse<R>(
+pub(super) async fn rehearse<R>(
     call: &Call<'_>,
     change: impl FnOnce(&Call<'_>) -> Result<R, RpcError>,
 ) -> Result<Plan, RpcError> {
     let acting = Acting::rehearsing(call.service);
     change(&Call { service: &acting, session: call.session })?;
-    Ok(acting.plan())
+    Ok(acting.plan().await)
 }
 
 fn at_once<P, R>(function: fn(&Call<'_>, P) -> Result<R, RpcError>) -> Run

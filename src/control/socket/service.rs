@@ -2,12 +2,12 @@
 //!
 //! The control core implements it, the methods call it, tests put something of their own behind
 //! it. Everything is called on the control core's own thread. Nothing here may wait, but for
-//! [`Service::flows`], which asks the workers.
+//! [`Service::flows`] and [`Service::preview`], which ask the workers.
 
 #![forbid(unsafe_code)]
 
 use super::views::{
-    Counters, EndpointView, FlowEffect, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView, PortView,
+    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView, PortView, Preview,
     WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
@@ -56,9 +56,9 @@ pub trait Service {
     /// If it cannot be read.
     fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable>;
 
-    /// What would become of live flows if `next` were the objects, where it is other than what becomes of
-    /// them as things are.
-    fn preview(&self, next: &State) -> Vec<FlowEffect>;
+    /// What would become of live flows and of targets' states if `next` were the objects, where it is other
+    /// than what becomes of them as things are. The workers may be asked for it.
+    fn preview<'a>(&'a self, next: &'a State) -> Waiting<'a, Preview>;
 
     /// The zones that subnets stand for, by the node's configuration.
     fn subnets(&self) -> BTreeMap<ForeignId, Zone>;

@@ -13,7 +13,7 @@ mod plan;
 pub use history::HistoryEntry;
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};
-pub use plan::{Fate, FlowEffect, Plan};
+pub use plan::{Fate, FlowEffect, HealthEffect, HeldBy, Plan, Preview};
 
 use crate::control::events::Timestamp;
 use schemars::JsonSchema;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) fn register(table: &mut Dispatcher) {
     table.method("export", "Reads all objects as one document, to be kept, changed and applied.", export);
-    table.method("diff", "Says what applying a document would change, and changes nothing.", diff);
+    table.waiting_method("diff", "Says what applying a document would change, and changes nothing.", diff);
     table.change(
         "apply",
         "Makes the objects those of a document: all that differs is changed, or nothing is.",
@@ -57,8 +57,8 @@ fn export(call: &Call<'_>, Nothing {}: Nothing) -> Result<Export, RpcError> {
     Ok(Export { document: state.export(), generation: state.generation() })
 }
 
-fn diff(call: &Call<'_>, asked: Document) -> Result<Plan, RpcError> {
-    rehearse(call, |call| apply(call, asked))
+async fn diff(call: &Call<'_>, asked: Document) -> Result<Plan, RpcError> {
+    rehearse(call, |call| apply(call, asked)).await
 }
 
 fn apply(call: &Call<'_>, asked: Document) -> Result<Differences, RpcError> {
