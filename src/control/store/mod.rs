@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+mod seal;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]

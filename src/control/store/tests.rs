@@ -131,6 +131,57 @@ fn a_damaged_state_is_refused_as_a_whole_and_the_seed_does_not_take_its_place() 
 }
 
 #[test]
+fn whichever_bit_of_a_stored_state_is_another_it_is_noticed() {
+    let folder = folder();
+    let mut store = Store::open(folder.path()).expect("free");
+    let record = ChangeRecord::new(&State::default(), &changed(), 1_795_985_257_007, Some("root"));
+    store.save(&changed(), Some(record)).expect("saved");
+    let path = folder.path().join(OBJECTS);
+    let whole = fs::read(&path).expect("saved");
+    // The line break at the end is no part of the JSON, but of the checksum.
+    for (place, bit) in (0..whole.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+        let mut text = whole.clone();
+        text[place] ^= 1 << bit;
+        let found = versions::read_stored(&text, &path);
+        assert!(found.is_err(), "byte {place}, bit {bit}: {}", String::from_utf8_lossy(&text));
+    }
+    assert_eq!(versions::read_stored(&whole, &path).expect("as it was"), changed());
+}
+
+#[test]
+fn a_state_that_was_changed_by_hand_is_read_once_its_checksum_is_taken_out() {
+    let folder = folder();
+    let mut store = Store::open(folder.path()).expect("free");
+    store.save(&changed(), None).expect("saved");
+    let path = folder.path().join(OBJECTS);
+    let by_hand = fs::read_to_string(&path).expect("saved").replace(r#"seconds": "7""#, r#"seconds": "8""#);
+    fs::write(&path, &by_hand).expect("written");
+    let told = store.load(None).expect_err("not what was stored").to_string();
+    assert_eq!(
+        told,
+        format!(
+            "{}: its checksum is not that of the rest of it: it was damaged, or it was changed by hand. If you \
+             changed it and it is as it should be, take out its line \"checksum\" and start again; the daemon does not \
+             start with part of a state: restore this file, or move it away to start from the seed again",
+            path.display()
+        )
+    );
+    let line = |line: &&str| !line.contains("\"checksum\"");
+    let without: String = by_hand.split_inclusive('\n').filter(line).collect();
+    fs::write(&path, &without).expect("written");
+    let (state, _) = store.load(None).expect("as the operator wants it");
+    let delay = state.target_group("fw").expect("there").settings().deregistration_delay;
+    assert_eq!(delay.as_secs(), 8);
+    // As a seed, or to be applied, the daemon's own file serves as it is.
+    assert_eq!(State::from_document(&by_hand).expect("nobody minds the checksum"), state);
+    store.save(&state, None).expect("saved");
+    assert!(
+        fs::read_to_string(&path).expect("saved").contains("\"checksum\""),
+        "from then on it has one again"
+    );
+}
+
+#[test]
 fn of_a_damaged_state_it_is_told_which_good_one_was_the_last_before_it() {
     let folder = folder();
     let mut store = Store::open(folder.path()).expect("free");

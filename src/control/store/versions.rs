@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::{self, Disk};
+use super::seal;
 use super::{FOLDER, HISTORY, OBJECTS, SHARED, StoreError, io_error};
 use crate::control::model::{ChangeRecord, ModelError, State};
 
@@ -131,7 +132,7 @@ impl<D: Disk> Versions<D> {
             (None, Some(before)) => (before.generation, before.change, None),
             (None, None) => (state.generation(), None, None),
         };
-        let text = state.to_stored(change.as_ref());
+        let text = seal::seal(&state.to_stored(change.as_ref()));
         disk::write_beside(&mut self.disk, &self.directory, OBJECTS, SHARED, text.as_bytes())?;
         // If a save failed after this, it is there, and what the objects file holds may be what that one was
         // refused for.
@@ -252,10 +253,12 @@ pub(super) fn read_stored(text: &[u8], path: &Path) -> Result<State, StoreError>
     if text.is_empty() {
         return Err(damaged("it is empty".to_owned()));
     }
-    State::from_stored(text).map_err(|fault: ModelError| match fault.unknown_version {
+    // What is wrong with it by itself says more than that something is.
+    let state = State::from_stored(text).map_err(|fault: ModelError| match fault.unknown_version {
         Some(version) => StoreError::Newer { path: path.to_owned(), version, last_good: None },
         None => damaged(fault.to_string()),
-    })
+    })?;
+    if seal::is_whole(text) { Ok(state) } else { Err(damaged(seal::BROKEN.to_owned())) }
 }
 
 fn file_name(generation: u64) -> String {

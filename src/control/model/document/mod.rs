@@ -40,6 +40,9 @@ pub struct ObjectsDocument {
     /// The version of this format.
     #[schemars(extend("const" = VERSION))]
     version: u64,
+    /// That of the rest of the file which the daemon keeps; written by it, and looked at nowhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
     /// How many changes made this state; written by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<u64>,
@@ -371,6 +374,7 @@ impl ObjectsDocument {
     fn write(state: &State) -> ObjectsDocument {
         ObjectsDocument {
             version: VERSION,
+            checksum: None,
             generation: Some(state.generation()),
             last_change: None,
             load_balancers: state.load_balancers().map(LoadBalancerDocument::write).collect(),

@@ -444,7 +444,7 @@ fn what_is_no_objects_document_is_refused_where_it_is_at_fault() {
         ("{\"version\": 2, \"regions\": []}", "version: version 2 of the format is not known here, only 1"),
         (
             "{\"version\": 1, \"taget_groups\": []}",
-            "taget_groups: unknown field `taget_groups`, expected one of `version`, `generation`, `last_change`, \
+            "taget_groups: unknown field `taget_groups`, expected one of `version`, `checksum`, `generation`, `last_change`, \
              `load_balancers`, `target_groups` at line 1 column 29",
         ),
         (
