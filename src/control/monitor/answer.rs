@@ -1,6 +1,7 @@
 //! Answers: their bodies, whole or without an end, and the headers that all of them have.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -19,6 +20,12 @@ impl AnswerBody {
     /// A body that comes from elsewhere.
     pub fn from_body(body: impl Body<Data = Bytes, Error = Infallible> + 'static) -> Self {
         AnswerBody(Box::pin(body))
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerBody").field("size", &self.0.size_hint()).finish_non_exhaustive()
     }
 }
 
