@@ -13,6 +13,7 @@ mod inband;
 mod load;
 mod monitor;
 mod network;
+mod overview;
 mod preview;
 mod resets;
 mod scan;

@@ -1,14 +1,17 @@
 //! A control core of the test's making: the real objects and rules, and numbers at rest in place of
 //! workers and health checks. Its clock stands still unless it is advanced.
 
+#[path = "fake_overview.rs"]
+mod overview;
+
 use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
     BurstClass, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage, FlowQuery,
     FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
-    LongestBurst, LookUps, NeighbourView, NextHopView, PortView, Preview, Protocol, RouteView, WorkerLoad,
-    WorkerMemory, WorkerView,
+    LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PortView, Preview, Protocol, RouteView,
+    WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
@@ -317,6 +320,10 @@ impl Service for Fake {
                 longest_burst_ever: Some(burst(17.5)),
             },
         }]
+    }
+
+    fn overview(&self, window: Duration) -> Overview {
+        self.overview_now(window)
     }
 
     fn ports(&self) -> Vec<PortView> {

@@ -29,6 +29,11 @@ impl Departed {
         raw
     }
 
+    /// What a slot had counted when its last holder left, if it had one.
+    pub(super) fn before(&self, id: TargetId) -> Option<&Counts> {
+        self.before.get(&id)
+    }
+
     /// A target leaves its slot, which has counted `raw` in all.
     pub(super) fn leave(&mut self, key: &TargetKey, id: TargetId, raw: Counts) {
         let account = self.groups.entry(key.group.to_string()).or_default();

@@ -13,7 +13,7 @@ use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
     CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
-    HistoryEntry, PortView, Preview, Protocol, WorkerView,
+    HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
 use crate::control::store::Version;
@@ -78,7 +78,6 @@ impl Service for Core {
     }
 
     fn counters(&self) -> Counters {
-        let uptime_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut sets = self.inner.borrow().counter_sets();
         sets.extend((self.ports)().into_iter().map(|port| CounterSet {
             scope: CounterScope::Port,
@@ -90,7 +89,7 @@ impl Service for Core {
             ]),
             drops: BTreeMap::new(),
         }));
-        Counters { at: self.now(), uptime_ms, sets }
+        Counters { at: self.now(), uptime_ms: self.uptime_ms(), sets }
     }
 
     fn endpoints(&self) -> Vec<EndpointView> {
@@ -99,6 +98,10 @@ impl Service for Core {
 
     fn workers(&self, window: Duration) -> Vec<WorkerView> {
         self.inner.borrow().worker_views(window)
+    }
+
+    fn overview(&self, window: Duration) -> Overview {
+        self.overview_now(window)
     }
 
     fn ports(&self) -> Vec<PortView> {
@@ -119,6 +122,10 @@ impl Service for Core {
 }
 
 impl Core {
+    pub(super) fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Has the workers look for flows, one such search at a time.
     async fn find_flows(&self, query: FlowQuery) -> Result<FlowPage, Unavailable> {
         // The turn first: what a name stands for may change while others are served.
@@ -213,7 +220,7 @@ impl Inner {
     }
 
     /// Flows that the target's sudden death would end: its TCP flows, unless they would move.
-    fn would_die(&self, group: &TargetGroup, key: &TargetKey) -> u64 {
+    pub(super) fn would_die(&self, group: &TargetGroup, key: &TargetKey) -> u64 {
         use crate::control::model::Failover;
         match (group.settings().failover, self.slots.get(key)) {
             (Failover::NoRebalance, Some(Slot { id, .. })) => {
@@ -223,7 +230,7 @@ impl Inner {
         }
     }
 
-    fn live_flows(&self) -> u64 {
+    pub(super) fn live_flows(&self) -> u64 {
         self.slots.iter().map(|(_, slot)| self.workers.flows_of(slot.id)).sum()
     }
 
@@ -478,10 +485,10 @@ fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, u64> {
     counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn reset_name(trigger: ResetTrigger) -> String {
+pub(super) fn reset_name(trigger: ResetTrigger) -> String {
     format!("TCP_ELB_Reset_Count_{}", trigger.name())
 }
 
-fn told(reason: Option<StateReason>) -> (Option<ReasonCode>, String) {
+pub(super) fn told(reason: Option<StateReason>) -> (Option<ReasonCode>, String) {
     reason.map_or((None, String::new()), |reason| (Some(reason.code), reason.description))
 }

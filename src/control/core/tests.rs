@@ -1,6 +1,7 @@
 //! The control core with a worker's ends of the rings in the test's hand.
 
 mod inband;
+mod overview;
 mod preview;
 mod scans;
 mod subscribers;

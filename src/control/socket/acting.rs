@@ -8,7 +8,7 @@
 
 use super::service::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
 use super::views::{
-    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Plan, PortView, Preview, WorkerView,
+    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Overview, Plan, PortView, Preview, WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
@@ -100,6 +100,10 @@ impl Service for Acting<'_> {
 
     fn workers(&self, window: Duration) -> Vec<WorkerView> {
         self.service.workers(window)
+    }
+
+    fn overview(&self, window: Duration) -> Overview {
+        self.service.overview(window)
     }
 
     fn ports(&self) -> Vec<PortView> {

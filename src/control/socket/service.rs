@@ -7,8 +7,8 @@
 #![forbid(unsafe_code)]
 
 use super::views::{
-    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView, PortView, Preview,
-    WorkerView,
+    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView, Overview, PortView,
+    Preview, WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
@@ -78,6 +78,9 @@ pub trait Service {
 
     /// This node's workers; of the longest bursts, those of so much of the time just past.
     fn workers(&self, window: Duration) -> Vec<WorkerView>;
+
+    /// All of it at this moment; of the longest bursts, those of so much of the time just past.
+    fn overview(&self, window: Duration) -> Overview;
 
     /// This node's ports.
     fn ports(&self) -> Vec<PortView>;

@@ -8,11 +8,16 @@
 mod history;
 mod load;
 mod network;
+mod overview;
 mod plan;
 
 pub use history::HistoryEntry;
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};
+pub use overview::{
+    ChecksOverview, DrainOverview, EndpointOverview, HeldResets, LastCheckOverview, LoadBalancerOverview,
+    NodeOverview, Overview, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
+};
 pub use plan::{Fate, FlowEffect, HealthEffect, HeldBy, Plan, Preview};
 
 use crate::control::events::Timestamp;

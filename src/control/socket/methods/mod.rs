@@ -15,6 +15,7 @@ pub mod health;
 pub mod history;
 pub mod limits;
 pub mod node;
+pub mod overview;
 pub mod page;
 pub mod registration;
 pub mod rules;
@@ -45,6 +46,7 @@ fn in_service() -> Dispatcher {
     tags::register(&mut table);
     limits::register(&mut table);
     node::register(&mut table);
+    overview::register(&mut table);
     subscribe::register(&mut table);
     whole::register(&mut table);
     history::register(&mut table);

@@ -1,0 +1,152 @@
+//! The overview: everything of one moment, and counts that never fall.
+
+use super::*;
+use crate::control::socket::views::{Overview, TargetOverview};
+use crate::datapath::counters::{DropReason, Outcome, ResetTrigger};
+use crate::id::GatewayId;
+
+fn look(bench: &Bench) -> Overview {
+    bench.core.overview(Duration::from_secs(10))
+}
+
+fn target(overview: &Overview, address: [u8; 4]) -> &TargetOverview {
+    let group = overview.target_groups.iter().find(|group| group.name == "fw").unwrap();
+    group.targets.iter().find(|target| target.address.octets() == address).unwrap()
+}
+
+// R-8, H-5, H-7, C-1
+#[test]
+fn an_overview_has_what_every_other_method_says_of_the_same_moment() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let slot = bench.slot([192, 0, 2, 1]).unwrap();
+        let counted = bench.counters.target(slot);
+        counted.active_flows.add(5);
+        counted.active_tcp_flows.add(3);
+        counted.new_flows.add(9);
+        counted.moved_away.add(2);
+        counted.packets_out.add(100);
+        counted.bytes_out.add(10_000);
+        counted.packets_back.add(90);
+        counted.bytes_back.add(9000);
+        counted.resets[ResetTrigger::Unhealthy.index()].add(4);
+        counted.resets[ResetTrigger::BothEnds.index()].add(1);
+        let gateway = bench.counters.gateway(GatewayId(0));
+        gateway.resets[ResetTrigger::Unhealthy.index()].add(4);
+        gateway.resets[ResetTrigger::BothEnds.index()].add(1);
+        gateway.resets[ResetTrigger::NoFlow.index()].add(6);
+        gateway.suppressed[0].add(7);
+        gateway.rejected_flows.add(8);
+        bench.counters.received.add(300);
+        bench.counters.outcomes[Outcome::Forwarded.index()].add(100);
+        bench.counters.drops[DropReason::NoTarget.index()].add(8);
+        bench.counters.drops[DropReason::CookieStale.index()].add(2);
+
+        let overview = look(&bench);
+        let one = target(&overview, [192, 0, 2, 1]);
+        assert_eq!((one.flows, one.would_die, one.weight), (5, 3, 1));
+        assert_eq!((one.traffic.new_flows, one.traffic.moved_flows), (9, 2));
+        assert_eq!((one.traffic.packets_to_target, one.traffic.bytes_to_target), (100, 10_000));
+        assert_eq!((one.traffic.packets_from_target, one.traffic.bytes_from_target), (90, 9000));
+        assert_eq!((one.traffic.resets.unhealthy, one.traffic.resets.both_ends), (4, 1));
+        assert_eq!(target(&overview, [192, 0, 2, 2]).traffic, Default::default());
+
+        let group = &overview.target_groups[0];
+        assert_eq!((group.flows, group.load_balancer.as_deref()), (5, Some("gw")));
+        assert_eq!(group.traffic, one.traffic);
+        assert_eq!((group.health_check.as_str(), group.detection_time_ms), ("TCP 80", 20_000));
+        assert_eq!(group.deregistration_delay_ms, 100_000);
+        let balancer = &overview.load_balancers[0];
+        assert_eq!((balancer.flows, balancer.rejected_flows), (5, 8));
+        assert_eq!((balancer.resets.all(), balancer.held_resets.hold), (11, 7));
+        let totals = &overview.totals;
+        assert_eq!((totals.flows, totals.received, totals.forwarded, totals.dropped), (5, 300, 100, 10));
+        assert_eq!(totals.drops, [("cookie_stale".to_owned(), 2), ("no_target".to_owned(), 8)].into());
+        assert_eq!(totals.resets, balancer.resets);
+
+        // The same facts by the methods that tell them one by one.
+        let state = bench.core.state();
+        for status in bench.core.targets(state.target_group("fw").unwrap()) {
+            let shown = target(&overview, status.address.octets());
+            assert_eq!((shown.state, shown.reason), (status.state, status.reason));
+            assert_eq!((shown.flows, shown.would_die), (status.flows, status.would_die));
+            assert_eq!((&shown.description, shown.since), (&status.description, Some(status.since)));
+            assert_eq!((&shown.neighbour, &shown.zone), (&status.neighbour, &status.zone));
+        }
+        let counters = bench.core.counters();
+        let set = |scope, name: &str| {
+            counters.sets.iter().find(|set| set.scope == scope && set.name == name).unwrap().counters.clone()
+        };
+        let (of_target, of_group) =
+            (set(CounterScope::Target, "fw/192.0.2.1"), set(CounterScope::TargetGroup, "fw"));
+        assert_eq!(of_target["TCP_ELB_Reset_Count"], one.traffic.resets.all());
+        assert_eq!(of_group["BytesToTarget"], group.traffic.bytes_to_target);
+        assert_eq!(set(CounterScope::LoadBalancer, "gw")["TCP_ELB_Reset_Count"], balancer.resets.all());
+        assert_eq!(overview.workers.len(), bench.core.workers(Duration::from_secs(10)).len());
+    });
+}
+
+// T-3, T-4
+#[test]
+fn a_drain_has_its_clock_and_a_target_that_is_gone_is_shown_while_it_has_flows() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let slot = bench.slot([192, 0, 2, 1]).unwrap();
+        bench.counters.target(slot).active_flows.add(2);
+        bench.counters.target(slot).packets_out.add(50);
+        bench.deregister([192, 0, 2, 1]);
+        bench.published();
+        let overview = look(&bench);
+        let drain = target(&overview, [192, 0, 2, 1]).drain.unwrap();
+        assert_eq!(drain.ends.since(drain.started), 100_000);
+        assert!(target(&overview, [192, 0, 2, 2]).drain.is_none());
+
+        bench.core.advance_clock(100_000);
+        bench.core.end_drains();
+        bench.published();
+        let overview = look(&bench);
+        assert!(overview.at >= drain.ends, "the advanced clock is the one that is told");
+        let gone = target(&overview, [192, 0, 2, 1]);
+        assert_eq!(gone.reason, Some(crate::control::health::ReasonCode::NotRegistered));
+        assert_eq!((gone.flows, gone.since, gone.drain), (2, None, None));
+
+        bench.counters.target(slot).active_flows.sub(2);
+        bench.core.sweep();
+        bench.published();
+        let overview = look(&bench);
+        assert_eq!(overview.target_groups[0].targets.len(), 1);
+        assert_eq!(overview.target_groups[0].traffic.packets_to_target, 50, "counts never fall");
+    });
+}
+
+#[test]
+fn the_next_holder_of_a_slot_begins_at_nothing() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        bench.core.inner.borrow_mut().slots = crate::control::slots::Slots::with_capacity(2);
+        bench.core.inner.borrow_mut().publish();
+        bench.published();
+        let slot = bench.slot([192, 0, 2, 1]).unwrap();
+        bench.counters.target(slot).packets_out.add(50);
+        bench.counters.target(slot).resets[ResetTrigger::Deregistration.index()].add(5);
+        bench.deregister([192, 0, 2, 1]);
+        bench.core.advance_clock(100_000);
+        bench.core.end_drains();
+        bench.published();
+        bench.core.sweep();
+        let targets = vec![crate::control::model::TargetDescription {
+            address: [192, 0, 2, 3].into(),
+            zone: None,
+            weight: None,
+        }];
+        let register = Change::RegisterTargets { target_group: "fw".to_owned(), targets };
+        bench.core.change(&register, None).unwrap();
+        assert_eq!(bench.slot([192, 0, 2, 3]), Some(slot));
+        bench.counters.target(slot).packets_out.add(7);
+        let overview = look(&bench);
+        let traffic = target(&overview, [192, 0, 2, 3]).traffic;
+        assert_eq!((traffic.packets_to_target, traffic.resets.all()), (7, 0));
+        let group = overview.target_groups[0].traffic;
+        assert_eq!((group.packets_to_target, group.resets.deregistration), (57, 5));
+    });
+}
