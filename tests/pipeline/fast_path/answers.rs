@@ -142,7 +142,7 @@ impl Outer {
             Outer::Option(critical) => {
                 let kind = if *critical { 0x85 } else { 0x05 };
                 back.splice(82..82, [0x01, 0x08, kind, 1, 1, 2, 3, 4]);
-                back[42] += 2;
+                back[42] = back[42].wrapping_add(2);
                 lengthen(back, 8);
                 let udp = u16::from_be_bytes([back[38], back[39]]) + 8;
                 set(back, 38, &udp.to_be_bytes());
