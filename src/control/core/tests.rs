@@ -374,6 +374,7 @@ fn a_change_of_health_is_one_message_and_no_new_forwarding_state() {
             at: crate::control::health::Moment::now(),
             first_failure_at: None,
             checks_in_row: 1,
+            course: None,
         };
         bench.core.health_changed(event);
         let target = bench.slot([192, 0, 2, 1]).unwrap();

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+mod course;
 pub mod damping;
 mod engine;
 pub mod schedule;
@@ -26,6 +27,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use course::Course;
 pub use engine::{CannotCheck, CheckSpec, Duty, Foreseen, HealthEngine, Unused};
 pub use scope::NodeScope;
 pub use state::{

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::course::Course;
 use super::damping::Verdict;
 
 /// What a target is known by: its group and its address (O-3: an address is in a group once).
@@ -221,6 +222,8 @@ pub struct HealthEvent {
     pub first_failure_at: Option<Moment>,
     /// How many equal results in a row decided it; 0 where no check did.
     pub checks_in_row: u32,
+    /// To [`HealthState::Unhealthy`]: the checks that led to it.
+    pub course: Option<Box<Course>>,
 }
 
 /// The checks of one target that have ended, since this node first knew it.

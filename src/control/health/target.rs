@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::check::{CheckResult, Outcome};
+use super::course::Course;
 use super::damping::{Damping, Observation, Thresholds, Transition, Verdict};
 use super::engine::Duty;
 use super::state::{
@@ -37,6 +38,7 @@ pub(super) struct Target {
     internal: Option<StateReason>,
     /// When the first failed check of the present row began.
     row_began: Option<Moment>,
+    course: Course,
     last: Option<LastCheck>,
     checks: CheckTotals,
 }
@@ -64,6 +66,7 @@ impl Target {
             failure: None,
             internal: None,
             row_began: None,
+            course: Course::default(),
             last: None,
             checks: CheckTotals::default(),
         }
@@ -80,6 +83,7 @@ impl Target {
             at: now,
             first_failure_at: None,
             checks_in_row: 0,
+            course: None,
         })
     }
 
@@ -105,6 +109,7 @@ impl Target {
     pub(super) fn restart_counts(&mut self, now: Moment) -> Option<HealthEvent> {
         let (damping, transition) = self.damping.restarted();
         self.row_began = None;
+        self.course.failures.clear();
         self.settle(damping, transition, now)
     }
 
@@ -127,16 +132,23 @@ impl Target {
                 (Observation::Failure, Some(reason))
             }
         };
-        match seen {
-            Observation::Success => self.row_began = None,
-            Observation::Failure => self.row_began = self.row_began.or(Some(result.started)),
-            Observation::Inconclusive => {}
-        }
         let delay = match turn {
             Turn::Regular { delay } => delay,
             Turn::Asked => Duration::ZERO,
         };
-        self.last = Some(LastCheck { started: result.started, latency: result.latency, delay, failure });
+        let check = LastCheck { started: result.started, latency: result.latency, delay, failure };
+        match seen {
+            Observation::Success => {
+                self.row_began = None;
+                self.course.succeeded(check.clone());
+            }
+            Observation::Failure => {
+                self.row_began = self.row_began.or(Some(result.started));
+                self.course.failed(check.clone());
+            }
+            Observation::Inconclusive => {}
+        }
+        self.last = Some(check);
         let (damping, transition) = self.damping.observe(seen);
         self.settle(damping, transition, now)
     }
@@ -225,6 +237,7 @@ impl Target {
             at,
             first_failure_at: self.row_began.filter(|_| to == HealthState::Unhealthy),
             checks_in_row,
+            course: (to == HealthState::Unhealthy).then(|| Box::new(self.course.clone())),
         })
     }
 }
