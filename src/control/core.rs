@@ -238,8 +238,8 @@ impl Core {
                 }
             }
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
-            // `Workers::poll` keeps these to itself.
-            FromWorker::Retired(_) | FromWorker::ConditionApplied { .. } => {}
+            // `Workers::poll` keeps the first two to itself, and nobody has asked for the last.
+            FromWorker::Retired(_) | FromWorker::ConditionApplied { .. } | FromWorker::Begun(_) => {}
         });
         for event in inner.sampled_resets() {
             self.tell(event);

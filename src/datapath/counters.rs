@@ -24,6 +24,9 @@ pub const MAX_ENDPOINTS: usize = 4096;
 /// Counters that fill the 128 bytes of a padded group.
 const ENDPOINTS_A_GROUP: usize = 16;
 
+/// Targets whose [`Troubles`] fill such a group.
+const TROUBLES_A_GROUP: usize = 4;
+
 /// A number with one writer and any number of readers.
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -267,12 +270,24 @@ pub struct TargetCounters {
     pub packets_back: Counter,
     /// Bytes of inner packets that it returned.
     pub bytes_back: Counter,
+    /// When it last returned a packet, in cycles of the workers' clock, to a round; 0: never.
+    pub last_back: Counter,
     /// Flows of it that were reset and are remembered for an end that may have to be told.
     pub owing_flows: Counter,
     /// Flows that were moved away from it (`rebalance`).
     pub moved_away: Counter,
     /// Resets sent for its flows, by trigger.
     pub resets: [Counter; ResetTrigger::COUNT],
+}
+
+/// What a target's failure did to its flows, as one worker saw it. Apart from [`TargetCounters`], whose cache lines
+/// are for what every packet counts.
+#[derive(Debug, Default)]
+pub struct Troubles {
+    /// Live flows that were ended by a reset, however many of their ends were told.
+    pub reset_flows: Counter,
+    /// Packets whose reset was held back, by reason.
+    pub suppressed: [Counter; Suppressed::COUNT],
 }
 
 /// What happened at one load balancer, as one worker saw it.
@@ -357,8 +372,12 @@ pub struct WorkerCounters {
     pub neighbours_refused: Counter,
     /// The configuration that the worker goes by.
     pub configuration: Counter,
+    /// Since when it goes by that one, in cycles of the workers' clock. Set before `configuration` is.
+    pub configuration_since: Counter,
     /// By target.
     targets: Box<[CachePadded<TargetCounters>; MAX_TARGETS]>,
+    /// By target, [`MAX_TARGETS`] of them, in padded groups.
+    troubles: Box<[CachePadded<[Troubles; TROUBLES_A_GROUP]>]>,
     /// By load balancer; [`MAX_GATEWAYS`] long.
     gateways: Box<[CachePadded<GatewayCounters>]>,
     /// Live flows by endpoint, [`MAX_ENDPOINTS`] of them. In padded groups, as nothing else keeps what the
@@ -407,7 +426,9 @@ impl Default for WorkerCounters {
             neighbours: Counter::default(),
             neighbours_refused: Counter::default(),
             configuration: Counter::default(),
+            configuration_since: Counter::default(),
             targets: boxed(),
+            troubles: (0..MAX_TARGETS / TROUBLES_A_GROUP).map(|_| CachePadded::new(zeros())).collect(),
             gateways: (0..MAX_GATEWAYS).map(|_| CachePadded::default()).collect(),
             endpoint_flows: (0..MAX_ENDPOINTS / ENDPOINTS_A_GROUP)
                 .map(|_| CachePadded::new(zeros()))
@@ -440,6 +461,13 @@ impl WorkerCounters {
     #[inline]
     pub fn targets(&self) -> ByTarget<'_> {
         ByTarget(&self.targets)
+    }
+
+    /// What a target's failure did to its flows, bounded by sharing the last one's.
+    #[inline]
+    pub fn troubles(&self, id: TargetId) -> &Troubles {
+        let place = id.index().min(MAX_TARGETS - 1);
+        &self.troubles[place / TROUBLES_A_GROUP][place % TROUBLES_A_GROUP]
     }
 
     /// The counters of a load balancer, bounded by sharing the last one's.
@@ -505,8 +533,10 @@ mod tests {
             let targets = all.targets.iter().flat_map(|target| ends_of_target(target));
             let gateways = all.gateways.iter().flat_map(|gateway| ends_of_gateway(gateway));
             let endpoints = all.endpoint_flows.iter().flat_map(|group| group.iter().map(line));
-            let own = [line(&all.received), line(&all.configuration)];
-            own.into_iter().chain(targets).chain(gateways).chain(endpoints).collect()
+            let troubles = all.troubles.iter().flat_map(|group| group.iter());
+            let troubles = troubles.map(|troubles| line(&troubles.reset_flows));
+            let own = [line(&all.received), line(&all.configuration_since)];
+            own.into_iter().chain(targets).chain(troubles).chain(gateways).chain(endpoints).collect()
         };
         let workers: Vec<WorkerCounters> = (0..3).map(|_| WorkerCounters::default()).collect();
         let all: Vec<_> = workers.iter().map(lines).collect();
@@ -522,6 +552,8 @@ mod tests {
         ] {
             assert!(align >= 64 && size % align == 0, "{size} bytes, {align} aligned");
         }
+        // Else a thousand targets would have half of a first-level cache.
+        assert_eq!(size_of::<CachePadded<TargetCounters>>(), 128);
         let (a, b) = (workers[0].target(TargetId(0)), workers[0].target(TargetId(1)));
         assert_ne!(line(&a.resets[ResetTrigger::COUNT - 1]), line(&b.active_flows));
     }

@@ -37,6 +37,8 @@ pub enum ToWorker {
     },
     /// Walk the flow table, a few entries a round, and send what matches.
     ScanFlows(FlowFilter),
+    /// Tell of new TCP flows, or no longer ([`FromWorker::Begun`]).
+    TellBegun(bool),
     /// Set the worker's clock forward by so many milliseconds (tests of timers only).
     AdvanceClock(u32),
 }
@@ -66,6 +68,8 @@ pub enum FromWorker {
         /// Its address.
         address: IpAddr,
     },
+    /// A TCP flow began, and this was asked for.
+    Begun(BegunRecord),
     /// A flow that a scan found.
     Flow(FlowRecord),
     /// The scan is over.
@@ -94,6 +98,21 @@ pub struct ResetRecord {
     pub to: (IpAddr, u16),
     /// The other end of its connection.
     pub from: (IpAddr, u16),
+    /// When, in cycles of the workers' clock.
+    pub at_cycles: u64,
+}
+
+/// A TCP flow that began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BegunRecord {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The side that sent the first packet.
+    pub initiator: (IpAddr, u16),
+    /// The other side.
+    pub responder: (IpAddr, u16),
+    /// The target that it was given to.
+    pub target: TargetId,
     /// When, in cycles of the workers' clock.
     pub at_cycles: u64,
 }

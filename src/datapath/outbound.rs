@@ -112,9 +112,9 @@ impl Fate {
     }
 }
 
-/// Counts packets that have left. The two outcomes that nearly all have are added up first.
+/// Counts packets that have left, at so many cycles. The two outcomes that nearly all have are added up first.
 #[inline]
-fn count_sent(fates: &[Fate], counters: &WorkerCounters) {
+fn count_sent(fates: &[Fate], at_cycles: u64, counters: &WorkerCounters) {
     let (mut delivered, mut others) = (0, 0);
     let targets = counters.targets();
     for fate in fates {
@@ -129,6 +129,7 @@ fn count_sent(fates: &[Fate], counters: &WorkerCounters) {
                 let target = targets.of(target);
                 target.packets_back.add(1);
                 target.bytes_back.add(u64::from(bytes));
+                target.last_back.set(at_cycles);
             }
             other => {
                 others += 1;
@@ -168,6 +169,8 @@ pub struct Outbound<B> {
     queued: bool,
     /// What found its port's queue full, in order. Of fixed size.
     spilled: VecDeque<(PortId, B, Fate)>,
+    /// When this round began, in cycles of the workers' clock.
+    round_began: u64,
 }
 
 impl<B: PacketBuf> Outbound<B> {
@@ -175,7 +178,13 @@ impl<B: PacketBuf> Outbound<B> {
     pub fn new(ports: usize) -> Outbound<B> {
         let queue = |_| TransmitQueue { packets: Burst::new(), fates: [Fate::Piece; BURST], full: false };
         let queues = (0..ports).map(queue).collect();
-        Outbound { queues, queued: false, spilled: VecDeque::with_capacity(SPILL) }
+        Outbound { queues, queued: false, spilled: VecDeque::with_capacity(SPILL), round_began: 0 }
+    }
+
+    /// A round begins: what leaves in it has left at this time.
+    #[inline]
+    pub fn begin_round(&mut self, cycles: u64) {
+        self.round_began = cycles;
     }
 
     /// Where the fates of the packets that a port will be given next are noted, in order, as far as there is
@@ -281,7 +290,7 @@ impl<B: PacketBuf> Outbound<B> {
             queue.full = sent < count;
             let fates = queue.fates.get(..count).unwrap_or_default();
             let (left, stayed) = fates.split_at_checked(sent).unwrap_or((fates, &[]));
-            count_sent(left, counters);
+            count_sent(left, self.round_began, counters);
             for fate in stayed {
                 fate.count_unsent(DropReason::TransmitFull, counters);
             }

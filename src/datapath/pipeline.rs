@@ -109,6 +109,8 @@ pub struct Pipeline<B> {
     /// Whether the common packets take the fast path. They do; the tests, which hold it against the general way,
     /// turn it off.
     pub fast_path: bool,
+    /// Whether the control core is told of new TCP flows.
+    pub tells_begun: bool,
     /// The time, read once a round.
     pub now: Millis,
     /// The same in cycles, for events.
@@ -224,6 +226,9 @@ impl<B: PacketBuf> Pipeline<B> {
             let begun = self.begin(forwarding, wire, packets, lanes, ready);
             if begun == 0 {
                 break;
+            }
+            if self.tells_begun {
+                self.tell_begun_run(wire, lanes.get(..begun).unwrap_or_default(), ready);
             }
             ready += begun;
             if let (Some(packets @ [_, ..]), Some(lanes)) = (packets.get_mut(begun..), lanes.get(begun..)) {
@@ -360,7 +365,7 @@ impl<B: PacketBuf> Pipeline<B> {
             Fragment::Whole | Fragment::First | Fragment::Later => decide(&facts, flow.as_ref(), &around),
         };
         if let Verdict::Held(why, update) = verdict {
-            self.counters.gateway(arrival.gateway).suppressed[why.index()].add(1);
+            self.count_suppressed(arrival.gateway, found, why);
             match update {
                 Some(update) => verdict = Verdict::Stay(update),
                 None => return self.counters.dropped(DropReason::ResetSuppressed),
@@ -468,6 +473,9 @@ impl<B: PacketBuf> Pipeline<B> {
                 self.flows.stateless_cookie(self.worker, arrival.hash, arrival.direction, link) // F-12
             }
         };
+        if self.tells_begun && arrival.facts().opens() {
+            self.tell_begun(&arrival.key, arrival.direction, target_id);
+        }
         self.encapsulate(forwarding, packet, arrival, target_id, target, cookie);
     }
 

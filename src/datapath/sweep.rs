@@ -201,6 +201,7 @@ impl<B: PacketBuf> Pipeline<B> {
             }
         }
         if told > 0 {
+            self.counters.troubles(target).reset_flows.add(1);
             self.spend(forwarding, gateway_id, told);
             self.flows.owe(id, Debts::BOTH, self.now, &self.counters);
         }

@@ -1,12 +1,13 @@
 //! Telling the ends of a flow that it is over: the reset in answer to a packet, and what must
 //! be noted of packets so that a silent end can be told too (R-10; `sweep.rs` does). Whether anybody is
-//! to be told is `decide`'s matter; the pipeline calls this to carry it out.
+//! to be told is `decide`'s matter; the pipeline calls this to carry it out. And what the control core hears of
+//! it: each reset, and, while it wants to know who comes back, each flow that begins.
 
 use super::arrival::Arrival;
-use super::counters::{DropReason, ResetTrigger};
+use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::decide::{Surroundings, Then};
 use super::forwarding::{Forwarding, Gateway};
-use super::messages::{FromWorker, ResetRecord};
+use super::messages::{BegunRecord, FromWorker, ResetRecord};
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
 use super::reset::write_reset;
@@ -14,7 +15,10 @@ use crate::flow::{Direction, EntryId, FlowKey};
 use crate::id::{GatewayId, TargetId};
 use crate::io::PacketBuf;
 use crate::wire::ethernet;
-use crate::wire::packet::Kind;
+use crate::wire::packet::{Kind, protocol};
+
+/// Room in the ring that news of flows leaves for other events.
+const BEGUN_LEAVES: usize = 1024;
 
 impl<B: PacketBuf> Pipeline<B> {
     /// What surrounds the flows of a load balancer now. `resets`: how many would be sent at once.
@@ -63,6 +67,9 @@ impl<B: PacketBuf> Pipeline<B> {
         // A flow that is as good as gone (closed, say) is no flow, and nobody's.
         let of_flow = found.filter(|_| trigger != ResetTrigger::NoFlow);
         let target = of_flow.map(|id| self.flows.table.entry(id).target);
+        if let (ResetTrigger::Unhealthy | ResetTrigger::Deregistration, Some(target)) = (trigger, target) {
+            self.counters.troubles(target).reset_flows.add(1);
+        }
         self.record(trigger, arrival.gateway, target, &arrival.key, arrival.direction);
         self.spend(forwarding, arrival.gateway, 1);
         if let Some(id) = found {
@@ -101,6 +108,47 @@ impl<B: PacketBuf> Pipeline<B> {
         };
         if self.events.push(FromWorker::Reset(record)).is_err() {
             self.counters.events_lost.add(1);
+        }
+    }
+
+    /// Counts a packet whose reset is held back.
+    #[cold]
+    pub(super) fn count_suppressed(&self, gateway: GatewayId, flow: Option<EntryId>, why: Suppressed) {
+        self.counters.gateway(gateway).suppressed[why.index()].add(1);
+        if let Some(id) = flow {
+            let target = self.flows.table.entry(id).target;
+            self.counters.troubles(target).suppressed[why.index()].add(1);
+        }
+    }
+
+    /// Tells the control core of a flow that its initiator has begun in this direction, if it is TCP.
+    #[cold]
+    pub(super) fn tell_begun(&mut self, key: &FlowKey, initiator: Direction, target: TargetId) {
+        if key.protocol() != protocol::TCP {
+            return;
+        }
+        // A flood of new flows must not push out what there is to tell of resets.
+        if self.events.slots() <= BEGUN_LEAVES {
+            return self.counters.events_lost.add(1);
+        }
+        let (from, to) = (key.source_socket(initiator), key.destination_socket(initiator));
+        let record = BegunRecord {
+            endpoint: key.endpoint(),
+            initiator: (from.ip(), from.port()),
+            responder: (to.ip(), to.port()),
+            target,
+            at_cycles: self.now_cycles,
+        };
+        if self.events.push(FromWorker::Begun(record)).is_err() {
+            self.counters.events_lost.add(1);
+        }
+    }
+
+    /// Goes by the configuration of this number from now on.
+    pub(super) fn goes_by(&self, configuration: u64) {
+        if self.counters.configuration.get() != configuration {
+            self.counters.configuration_since.set(self.now_cycles);
+            self.counters.configuration.set(configuration);
         }
     }
 

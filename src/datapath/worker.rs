@@ -132,6 +132,7 @@ impl<Q: PortQueue> Worker<Q> {
                 lanes: Some(Box::new([Lane::EMPTY; BURST])),
                 answer_lanes: Some(Box::new([AnswerLane::EMPTY; BURST])),
                 fast_path: true,
+                tells_begun: false,
                 now: Millis(0),
                 now_cycles: 0,
             },
@@ -196,6 +197,7 @@ impl<Q: PortQueue> Worker<Q> {
     pub fn round(&mut self, now: Millis, now_cycles: u64) -> usize {
         self.pipeline.now = now.plus(self.clock_ahead);
         self.pipeline.now_cycles = now_cycles;
+        self.pipeline.outbound.begin_round(now_cycles);
         self.take_messages();
         let mut handled = 0;
         for number in 0..self.ports.len() {
@@ -311,7 +313,7 @@ impl<Q: PortQueue> Worker<Q> {
                 ToWorker::Forwarding(forwarding) => {
                     changed = true;
                     self.pipeline.conditions.install(&forwarding, self.pipeline.now);
-                    self.pipeline.counters.configuration.set(forwarding.configuration);
+                    self.pipeline.goes_by(forwarding.configuration);
                     let before = std::mem::replace(&mut self.forwarding, forwarding);
                     self.retire(before);
                 }
@@ -335,6 +337,7 @@ impl<Q: PortQueue> Worker<Q> {
                 ToWorker::ScanFlows(filter) => {
                     self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
                 }
+                ToWorker::TellBegun(wanted) => self.pipeline.tells_begun = wanted,
                 ToWorker::AdvanceClock(ms) => {
                     self.clock_ahead = self.clock_ahead.wrapping_add(ms);
                     self.pipeline.now = self.pipeline.now.plus(ms);

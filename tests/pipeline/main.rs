@@ -19,6 +19,7 @@ mod icmp_errors;
 mod network;
 mod pieces;
 mod proactive;
+mod records;
 mod routed;
 mod sizes;
 mod way;

@@ -28,6 +28,18 @@ impl<B: PacketBuf> Pipeline<B> {
     ) -> usize {
         self.isa.run(Begin { pipeline: self, forwarding, wire, packets, lanes, before })
     }
+
+    /// Tells the control core of the flows that were begun here: those of these lanes, whose fates are noted behind so
+    /// many others.
+    #[cold]
+    pub(in super::super) fn tell_begun_run(&mut self, wire: &Wire<'_>, lanes: &[Lane], before: usize) {
+        for (place, lane) in lanes.iter().enumerate() {
+            let fate = self.outbound.free_fates(wire.underlay.port).get(before + place).copied();
+            if let Some(Fate::Forwarded { target, .. }) = fate {
+                self.tell_begun(&lane.key, lane.direction, target);
+            }
+        }
+    }
 }
 
 struct Begin<'a, B> {

@@ -43,7 +43,12 @@ pub fn counts(bench: &Bench) -> Vec<Count> {
             add("bytes_back", std::slice::from_ref(&target.bytes_back));
             add("owing_flows", std::slice::from_ref(&target.owing_flows));
             add("moved_away", std::slice::from_ref(&target.moved_away));
+            add("last_back", std::slice::from_ref(&target.last_back));
             add("resets of a target", &target.resets);
+        }
+        for troubles in (0..TARGETS).map(|n| all.troubles(TargetId(n))) {
+            add("reset_flows", std::slice::from_ref(&troubles.reset_flows));
+            add("suppressed of a target", &troubles.suppressed);
         }
         let gateway = all.gateway(GatewayId(0));
         add("rejected_flows", std::slice::from_ref(&gateway.rejected_flows));

@@ -76,6 +76,8 @@ struct Case {
     portable: bool,
     workers: u8,
     capacity: u32,
+    /// The control core wants to hear of flows that begin.
+    tells_begun: bool,
     /// The workers' clock at its begin.
     now: u32,
     setting: Option<Box<Setting>>,
@@ -108,6 +110,7 @@ impl Both {
         let setting = case.setting.as_deref().cloned().unwrap_or_else(Setting::first);
         let mut both = Both { fast, general, setting, sent: Vec::new(), tally: Tally::default() };
         both.publish();
+        both.each(|bench| bench.tell(|| ToWorker::TellBegun(case.tells_begun)));
         both
     }
 
@@ -272,11 +275,12 @@ fn case() -> impl Strategy<Value = Case> {
     let workers = prop_oneof![2 => Just(1u8), 1 => Just(2u8), 1 => Just(4u8)];
     let now = prop_oneof![1 => Just(2_000_000u32), 1 => Just(u32::MAX - 300)];
     let capacity = select(vec![8u32, 16, 64, 64]);
-    (any::<bool>(), workers, capacity, now, setting, prop::collection::vec(step(), 1..64)).prop_map(
-        |(portable, workers, capacity, now, setting, steps)| Case {
+    (any::<[bool; 2]>(), workers, capacity, now, setting, prop::collection::vec(step(), 1..64)).prop_map(
+        |([portable, tells_begun], workers, capacity, now, setting, steps)| Case {
             portable,
             workers,
             capacity,
+            tells_begun,
             now,
             setting,
             steps,
@@ -326,7 +330,7 @@ fn every_plain_packet_of_a_flow_that_goes_on_takes_the_fast_path_both_ways() {
     for (workers, portable) in [(1, false), (1, true), (2, false), (2, true)] {
         for (six, protocol) in [(false, 6u8), (false, 17), (true, 6), (true, 17)] {
             let (setting, steps) = (None, Vec::new());
-            let case = Case { portable, workers, capacity: 64, now: 5, setting, steps };
+            let case = Case { portable, workers, capacity: 64, tells_begun: false, now: 5, setting, steps };
             let mut both = Both::new(&case);
             let talk = Talk { six, protocol, client: 0, port: 1001 };
             let packet = |flags| Arrival::plain(talk, flags);
