@@ -90,6 +90,24 @@ fn line(event: &Event, look: &Look) -> String {
         What::DrainEnded { target_group, target, flows_left } => {
             ("drain", format!("{target_group}/{target} drained, {flows_left} flows left"))
         }
+        What::FailoverStarted { id, cause, target_group, target, flows } => {
+            ("failover", format!("{id} begins: {target_group}/{target} ({cause}), {flows} flows"))
+        }
+        What::FailoverEnded {
+            id,
+            target_group,
+            target,
+            why,
+            flows,
+            flows_reset,
+            flows_moved,
+            flows_left,
+            ..
+        } => {
+            let flows =
+                format!("of {flows} flows {flows_reset} reset, {flows_moved} moved, {flows_left} left");
+            ("failover", format!("{id} ends: {target_group}/{target}, {why}; {flows}"))
+        }
         What::ConfigChanged { generation } => ("config", format!("generation {generation}")),
     };
     tagged(event.at, tag, &said, look)

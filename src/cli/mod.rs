@@ -19,6 +19,7 @@ mod output;
 mod paging;
 mod plan;
 mod progress;
+mod report;
 mod rpc;
 mod set;
 mod shorthand;
@@ -269,6 +270,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         }
         Verb::DescribeEndpoints => session.show("describe-endpoints", &Value::Null, traffic::endpoints),
         Verb::DescribeWorkers(flags) => session.show("describe-workers", &flags.params(), workers::all),
+        Verb::Report(Listing { what, part }) => report::run(session, &what, &part),
         Verb::Workers(flags) => workers::glance(session, flags.interval),
         Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
         Verb::Subscribe(flags) => events::follow(session, &flags.params()),

@@ -9,6 +9,7 @@
 
 mod departed;
 mod endpoints;
+mod failovers;
 mod inband;
 mod load;
 mod monitor;
@@ -35,7 +36,7 @@ use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
-use super::model::{Change, ChangeRecord, MAX_TARGETS, Outcome, Registration, State, TargetChange};
+use super::model::{Change, ChangeRecord, Drain, MAX_TARGETS, Outcome, Registration, State, TargetChange};
 use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
@@ -44,6 +45,7 @@ use super::store::{Store, StoreError};
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
 use departed::Departed;
+use failovers::Failovers;
 use inband::InBand;
 use network::Network;
 pub use network::NetworkParts;
@@ -107,6 +109,7 @@ struct Inner {
     resets: Resets,
     departed: Departed,
     inband: InBand,
+    failovers: Failovers,
     scan: Option<Scan>,
     /// Scans so far.
     scans: u32,
@@ -119,6 +122,7 @@ impl Core {
     /// a `tokio` runtime.
     pub fn start(parts: CoreParts) -> Rc<Core> {
         let (events, _) = broadcast::channel(EVENT_QUEUE);
+        let failovers = Failovers::new(&parts.store);
         let core = Core {
             inner: RefCell::new(Inner {
                 state: parts.state,
@@ -132,6 +136,7 @@ impl Core {
                 resets: Resets::default(),
                 departed: Departed::default(),
                 inband: InBand::default(),
+                failovers,
                 scan: None,
                 scans: 0,
                 ahead: Duration::ZERO,
@@ -159,6 +164,7 @@ impl Core {
                 Some(news) = kernel.recv() => self.inner.borrow_mut().hear_kernel(news),
                 _ = poll.tick() => {
                     self.hear_workers();
+                    self.follow_failovers();
                     self.watch_inband(Instant::now());
                     self.end_drains();
                     self.inner.borrow_mut().follow_network();
@@ -201,7 +207,9 @@ impl Core {
     /// A target's health changed: every worker is told at once (H-7), then the subscribers.
     fn health_changed(&self, event: HealthEvent) {
         let mut inner = self.inner.borrow_mut();
-        inner.tell_condition(&event.key);
+        let counts = inner.counts(&event.key);
+        let sequence = inner.tell_condition(&event.key);
+        inner.record_health(&event, counts, sequence);
         let (reason, description) =
             event.reason.map_or((None, String::new()), |reason| (Some(reason.code), reason.description));
         tracing::info!(
@@ -224,9 +232,16 @@ impl Core {
     /// Takes what the workers sent.
     fn hear_workers(&self) {
         let mut inner = self.inner.borrow_mut();
-        let Inner { workers, network, resets, scan, .. } = &mut *inner;
+        let Inner { workers, network, resets, failovers, scan, .. } = &mut *inner;
         workers.poll(|message| match message {
-            FromWorker::Reset(record) => resets.note(record),
+            FromWorker::Reset(record) => {
+                failovers.hear_reset(&record);
+                resets.note(record);
+            }
+            FromWorker::Begun(record) => failovers.hear_begun(record),
+            FromWorker::ConditionApplied { worker, sequence, at_cycles } => {
+                failovers.hear_applied(sequence, worker.0, at_cycles);
+            }
             FromWorker::Flow(record) => {
                 if let Some(scan) = scan {
                     scan.found(record);
@@ -238,8 +253,8 @@ impl Core {
                 }
             }
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
-            // `Workers::poll` keeps the first two to itself, and nobody has asked for the last.
-            FromWorker::Retired(_) | FromWorker::ConditionApplied { .. } | FromWorker::Begun(_) => {}
+            // `Workers::poll` keeps these to itself.
+            FromWorker::Retired(_) => {}
         });
         for event in inner.sampled_resets() {
             self.tell(event);
@@ -291,6 +306,7 @@ impl Core {
     fn sweep(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.sweep_inband(Instant::now());
+        inner.sweep_failovers();
         for what in inner.summed_resets() {
             self.tell(Event::now(what));
         }
@@ -322,9 +338,9 @@ impl Inner {
         events: &broadcast::Sender<Event>,
     ) -> Result<(), StoreError> {
         self.store.save(&next, record)?;
-        self.state = next;
+        let before = std::mem::replace(&mut self.state, next);
         self.take_over();
-        self.announce(outcomes, events);
+        self.announce(&before, outcomes, events);
         tracing::info!(generation = self.state.generation(), "the configuration changed");
         Ok(())
     }
@@ -363,13 +379,13 @@ impl Inner {
         self.network.published();
     }
 
-    /// Tells the workers a target's condition.
-    fn tell_condition(&mut self, key: &TargetKey) {
-        let Some(slot) = self.slots.get(key) else { return };
+    /// Tells the workers a target's condition; the number of the message.
+    fn tell_condition(&mut self, key: &TargetKey) -> Option<u64> {
+        let slot = self.slots.get(key)?;
         let group = self.state.target_group(&key.group).ok();
         let target = group.and_then(|group| group.targets.get(&key.address));
         let condition = condition(target, || self.health.verdict(key).unwrap_or(Verdict::Initial));
-        self.workers.set_condition(slot, condition);
+        Some(self.workers.set_condition(slot, condition))
     }
 
     /// Gives back the slots of targets that are no longer of their group and have no flow (T-4). True if
@@ -398,6 +414,7 @@ impl Inner {
             .map(|(key, _)| key.clone())
             .collect();
         for key in &gone {
+            self.record_gone(key);
             if let Some(slot) = self.slots.get(key) {
                 self.departed.leave(key, slot.id, self.slot_counters(slot.id));
             }
@@ -415,8 +432,8 @@ impl Inner {
         self.slots.get(key).map_or(0, |slot| self.workers.flows_of(slot.id))
     }
 
-    /// Tells the subscribers what changes did that came into force together.
-    fn announce(&self, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
+    /// Tells the subscribers what changes did that came into force together, and notes what that is to drains.
+    fn announce(&mut self, before: &State, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
         let generation = self.state.generation();
         let mut told = vec![What::ConfigChanged { generation }];
         for outcome in outcomes {
@@ -428,13 +445,27 @@ impl Inner {
                         let ends = self.drains.deadline(&key).and_then(|ms| i64::try_from(ms).ok());
                         let ends = ends.map_or_else(Timestamp::now, Timestamp::from_unix_ms);
                         told.push(What::DrainStarted { target_group, target, flows, ends });
+                        self.record_drain(&key, ends);
                     }
                     TargetChange::Reregistered | TargetChange::Removed => {
+                        self.record_drained(&key, change == TargetChange::Reregistered);
                         told.push(What::DrainEnded { target_group, target, flows_left: flows });
                     }
                     TargetChange::Registered | TargetChange::Updated => {}
                 }
             }
+        }
+        // A group that is deleted takes its targets with it, those that drain too.
+        let gone = |drain: &Drain<'_>| self.state.target_group(drain.target_group.name.as_str()).is_err();
+        let gone: Vec<TargetKey> = before
+            .drains()
+            .filter(gone)
+            .map(|drain| TargetKey::new(drain.target_group.name.as_str(), drain.address))
+            .collect();
+        for key in gone {
+            let (target_group, flows_left) = (key.group.to_string(), self.flows_of(&key));
+            told.push(What::DrainEnded { target_group, target: key.address, flows_left });
+            self.record_drained(&key, false);
         }
         for what in told {
             // An error means that nobody listens.

@@ -13,6 +13,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::failover::{Cause, EndReason};
 use super::health::{HealthState, ReasonCode};
 
 /// A moment of wall-clock time: milliseconds since 1970 in UTC. In JSON both as that number
@@ -192,6 +193,40 @@ pub enum What {
         /// Its flows that are still live.
         flows_left: u64,
     },
+    /// A target was lost to its flows, and a record of what becomes of them has begun.
+    FailoverStarted {
+        /// The record's number.
+        id: u64,
+        /// Whether the target is unhealthy or deregistered.
+        cause: Cause,
+        /// The target group's name.
+        target_group: String,
+        /// The target's address.
+        target: Ipv4Addr,
+        /// Its live flows.
+        flows: u64,
+    },
+    /// The record has ended.
+    FailoverEnded {
+        /// The record's number.
+        id: u64,
+        /// What it began with.
+        cause: Cause,
+        /// The target group's name.
+        target_group: String,
+        /// The target's address.
+        target: Ipv4Addr,
+        /// Why it has ended.
+        why: EndReason,
+        /// The live flows that it began with.
+        flows: u64,
+        /// Flows that were ended by a reset.
+        flows_reset: u64,
+        /// Flows that were given to another target.
+        flows_moved: u64,
+        /// Flows that are still on the target.
+        flows_left: u64,
+    },
     /// A change was accepted, is on disk and is on its way to the workers.
     ConfigChanged {
         /// The configuration's number from now on.
@@ -240,6 +275,8 @@ pub enum EventKind {
     Resets,
     /// Drains that start and end.
     Drains,
+    /// Records of failovers that begin and end.
+    Failovers,
     /// Changes of the configuration.
     Config,
 }
@@ -251,6 +288,7 @@ impl What {
             What::TargetHealthChanged { .. } | What::TargetSilent { .. } => EventKind::Health,
             What::FlowsReset { .. } | What::TcpReset { .. } => EventKind::Resets,
             What::DrainStarted { .. } | What::DrainEnded { .. } => EventKind::Drains,
+            What::FailoverStarted { .. } | What::FailoverEnded { .. } => EventKind::Failovers,
             What::ConfigChanged { .. } => EventKind::Config,
         }
     }

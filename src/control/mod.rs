@@ -6,6 +6,7 @@ pub mod core;
 pub mod drain;
 pub mod elbv2;
 pub mod events;
+pub mod failover;
 mod fault_path;
 pub mod health;
 pub mod host;

@@ -151,8 +151,8 @@ impl Workers {
         }
     }
 
-    /// Tells every worker a target's condition.
-    pub fn set_condition(&mut self, slot: Slot, condition: Condition) {
+    /// Tells every worker a target's condition; the number under which each says that it goes by it.
+    pub fn set_condition(&mut self, slot: Slot, condition: Condition) -> u64 {
         self.sequence += 1;
         self.underway.push_back(Underway {
             sequence: self.sequence,
@@ -168,6 +168,7 @@ impl Workers {
                 sequence: self.sequence,
             });
         }
+        self.sequence
     }
 
     /// Tells every worker a neighbour's link-layer address, or that it has none.
@@ -181,6 +182,13 @@ impl Workers {
     pub fn scan(&mut self, filter: FlowFilter) {
         for link in &mut self.links {
             link.send(ToWorker::ScanFlows(filter));
+        }
+    }
+
+    /// Has every worker tell of new TCP flows, or no longer.
+    pub fn tell_begun(&mut self, wanted: bool) {
+        for link in &mut self.links {
+            link.send(ToWorker::TellBegun(wanted));
         }
     }
 
@@ -206,10 +214,12 @@ impl Workers {
                 let Ok(message) = link.from.pop() else { break };
                 match message {
                     FromWorker::Retired(forwarding) => drop(forwarding),
-                    FromWorker::ConditionApplied { sequence, at_cycles, .. } => {
-                        applied.push((sequence, at_cycles));
+                    other => {
+                        if let FromWorker::ConditionApplied { sequence, at_cycles, .. } = other {
+                            applied.push((sequence, at_cycles));
+                        }
+                        take(other);
                     }
-                    other => take(other),
                 }
             }
         }

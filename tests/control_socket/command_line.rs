@@ -72,6 +72,10 @@ fn every_verb_shows_a_table() {
         (vec!["describe-endpoints"], "left right"),
         (vec!["describe-workers"], "1048576"),
         (vec!["describe-ports"], "net_af_packet0"),
+        (vec!["report"], "0.702 ms"),
+        (vec!["report", "5"], "the record ends: the target is gone, and has no flow left"),
+        (vec!["report", "--last"], "last returned packet to first reset"),
+        (vec!["report", "--cause", "deregistration"], "old/10.0.0.1"),
         (vec!["debug-advance-clock", "1000"], "2026-11-29 20:47:38.007"),
     ] {
         let table = shown(&daemon, &arguments);

@@ -4,7 +4,12 @@
 #[path = "fake_overview.rs"]
 mod overview;
 
+// Beside this file, whoever includes it.
+#[path = "recorded.rs"]
+mod recorded;
+
 use flowgate::control::events::{Event, Timestamp, What};
+use flowgate::control::failover::FailoverList;
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
@@ -28,6 +33,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::mpsc::UnboundedSender;
+
+pub use recorded::records;
 
 /// Events kept for readers that are behind.
 pub const QUEUE: usize = 1024;
@@ -262,6 +269,10 @@ impl Service for Fake {
                 set(CounterScope::TargetGroup, "fw", of(&[("TCP_ELB_Reset_Count", 7)]), of(&[])),
             ],
         }
+    }
+
+    fn failovers(&self) -> FailoverList {
+        FailoverList { failovers: records(), not_recorded: 0, not_stored: None }
     }
 
     fn endpoints(&self) -> Vec<EndpointView> {

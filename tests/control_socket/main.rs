@@ -14,6 +14,7 @@ mod command_whole;
 mod crowds;
 mod discover;
 mod documentation;
+mod failovers;
 mod fake;
 mod methods;
 mod objects;

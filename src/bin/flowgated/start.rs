@@ -106,6 +106,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             network: NetworkParts { neighbours: Neighbours::new(static_neighbours(config)), questions },
             ports: Box::new(move || views.views()),
         });
+        let _ending = Ending(Rc::clone(&core));
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
         let api = {
             let (core, methods) = (Rc::clone(&core), Rc::clone(&methods));
@@ -135,6 +136,15 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     }));
     drop(threads);
     ran
+}
+
+/// Has the control core say its last words, however its run ends.
+struct Ending(Rc<Core>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// The signals that stop the daemon.

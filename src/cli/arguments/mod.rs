@@ -7,6 +7,7 @@ mod local;
 mod objects;
 mod paging;
 mod placement;
+mod report;
 mod running;
 mod short;
 mod tags;
@@ -19,6 +20,7 @@ pub(super) use local::{CompletionsFlags, ManFlags};
 pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
 pub(super) use paging::{Listing, NoFlags, Paging};
 pub(super) use placement::SubnetsFlags;
+pub(super) use report::ReportFlags;
 pub(super) use short::{DrainFlags, RpcFlags, SetFlags};
 pub(super) use tags::TagsFlag;
 pub(super) use wait::WaitFor;
@@ -102,6 +104,8 @@ pub(super) enum Verb {
     Rollback(Changing<RollbackFlags>),
     /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
     Workers(GlanceFlags),
+    /// What became of the flows of each target that failed or was drained, and how long each phase took.
+    Report(Listing<ReportFlags>),
     /// List load balancers.
     DescribeLoadBalancers(Listing<LoadBalancersFlags>),
     /// List listeners and where they forward to.

@@ -34,11 +34,16 @@ impl Departed {
         self.before.get(&id)
     }
 
+    /// What a slot had counted under this name when its present holder came.
+    pub(super) fn before(&self, id: TargetId, name: &str) -> u64 {
+        self.before.get(&id).and_then(|before| before.get(name)).copied().unwrap_or(0)
+    }
+
     /// A target leaves its slot, which has counted `raw` in all.
     pub(super) fn leave(&mut self, key: &TargetKey, id: TargetId, raw: Counts) {
-        let account = self.groups.entry(key.group.to_string()).or_default();
         for (name, value) in &raw {
-            let before = self.before.get(&id).and_then(|before| before.get(name)).copied().unwrap_or(0);
+            let before = self.before(id, name);
+            let account = self.groups.entry(key.group.to_string()).or_default();
             *account.entry(name.clone()).or_default() += value.wrapping_sub(before);
         }
         self.before.insert(id, raw);

@@ -8,6 +8,7 @@ use tokio::sync::{MutexGuard, broadcast};
 use super::scan::{Found, Scan};
 use super::{Core, Inner};
 use crate::control::events::{Event, Timestamp};
+use crate::control::failover::FailoverList;
 use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, TargetKey};
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
@@ -90,6 +91,10 @@ impl Service for Core {
             drops: BTreeMap::new(),
         }));
         Counters { at: self.now(), uptime_ms: self.uptime_ms(), sets }
+    }
+
+    fn failovers(&self) -> FailoverList {
+        self.inner.borrow().failover_list()
     }
 
     fn endpoints(&self) -> Vec<EndpointView> {

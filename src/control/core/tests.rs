@@ -1,5 +1,6 @@
 //! The control core with a worker's ends of the rings in the test's hand.
 
+mod failovers;
 mod inband;
 mod overview;
 mod preview;

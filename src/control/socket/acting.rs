@@ -11,6 +11,7 @@ use super::views::{
     Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Overview, Plan, PortView, Preview, WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
+use crate::control::failover::FailoverList;
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -92,6 +93,10 @@ impl Service for Acting<'_> {
 
     fn counters(&self) -> Counters {
         self.service.counters()
+    }
+
+    fn failovers(&self) -> FailoverList {
+        self.service.failovers()
     }
 
     fn endpoints(&self) -> Vec<EndpointView> {

@@ -11,6 +11,7 @@ use super::views::{
     Preview, WorkerView,
 };
 use crate::control::events::{Event, Timestamp};
+use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::model::{Change, ForeignId, ModelError, Outcome, State, TargetGroup, Zone};
 use std::collections::BTreeMap;
@@ -72,6 +73,9 @@ pub trait Service {
 
     /// Every counter, summed over the workers where that makes sense.
     fn counters(&self) -> Counters;
+
+    /// What became of the flows of targets that were lost.
+    fn failovers(&self) -> FailoverList;
 
     /// This node's endpoints.
     fn endpoints(&self) -> Vec<EndpointView>;

@@ -1,13 +1,14 @@
 //! The state directory: what an operator made survives a restart, and a power cut.
 //!
 //! It holds the objects (`objects.json`), the states before them (`history/`), the hash seed where the
-//! configuration has none (`hash-seed`) and a lock, so that two daemons never write to it. The daemon opens
+//! configuration has none (`hash-seed`), records that nobody waits for (`failovers.json`) and a lock, so that two daemons never write to it. The daemon opens
 //! it before EAL starts, and saves each accepted change before it answers. A file that cannot be read as a
 //! whole is refused in one sentence that says what to do; the daemon never starts with half a state.
 
 #![forbid(unsafe_code)]
 
 mod disk;
+mod records;
 mod seal;
 #[cfg(test)]
 mod simulated;
@@ -21,6 +22,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use self::disk::{Disk as _, RealDisk};
+pub use self::records::RecordFile;
 use self::versions::Versions;
 pub use self::versions::{MAX_EARLIER, Version};
 use super::model::{ChangeRecord, ModelError, State};
@@ -30,6 +32,7 @@ const OBJECTS: &str = "objects.json";
 const HISTORY: &str = "history";
 const HASH_SEED: &str = "hash-seed";
 const LOCK: &str = "lock";
+const FAILOVERS: &str = "failovers.json";
 
 /// The permissions of files that hold no secret.
 const SHARED: u32 = 0o640;
@@ -187,6 +190,12 @@ impl Store {
     /// If it cannot be read.
     pub fn earlier(&self, generation: u64) -> Result<Option<State>, StoreError> {
         self.versions.earlier(generation)
+    }
+
+    /// The file of the failover records.
+    #[must_use]
+    pub fn failovers(&self) -> RecordFile {
+        RecordFile::new(self.directory.clone(), FAILOVERS)
     }
 
     /// The secret that flows are spread under: from the configuration, from the file that it

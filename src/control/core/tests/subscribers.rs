@@ -54,7 +54,8 @@ fn who_reads_loses_nothing_of_a_change_that_drains_every_target_of_the_node() {
             target_group: "fw".to_owned().try_into().unwrap(),
             changed: every.map(|address| (address, TargetChange::Draining)).collect(),
         };
-        bench.core.inner.borrow().announce(&[outcome], &bench.core.events);
+        let before = bench.core.state();
+        bench.core.inner.borrow_mut().announce(&before, &[outcome], &bench.core.events);
         let mut told = 0;
         let end = loop {
             match events.try_recv() {

@@ -9,6 +9,7 @@
 pub mod actions;
 pub mod attributes;
 pub mod balancers;
+pub mod failovers;
 mod fault;
 pub mod groups;
 pub mod health;
@@ -50,6 +51,7 @@ fn in_service() -> Dispatcher {
     subscribe::register(&mut table);
     whole::register(&mut table);
     history::register(&mut table);
+    failovers::register(&mut table);
     table
 }
 

@@ -18,6 +18,11 @@ pub struct PageSize(u16);
 impl PageSize {
     /// The largest page that AWS gives, which is also the size of its pages where none is asked for.
     pub const MAX: PageSize = PageSize(400);
+
+    /// The number.
+    pub fn get(self) -> usize {
+        self.0.into()
+    }
 }
 
 impl TryFrom<i64> for PageSize {

@@ -1,0 +1,473 @@
+//! Failover records, as the control core makes, tells and keeps them (`control/failover`).
+//!
+//! What happens to a target comes here from where it happens: the verdict of its checks, a drain, a reset, a worker
+//! that goes by a decision. Nothing waits for a record: the file is written in the background, and when
+//! that fails it is told, and tried again later.
+
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use tokio::sync::broadcast;
+
+use super::{Core, Inner};
+use crate::control::events::{Event, What};
+use crate::control::failover::{
+    Beginning, Cause, Counts, Failover, FailoverList, Kept, News, NotReadable, Policy, Recorder, Standing,
+};
+use crate::control::health::damping::Verdict;
+use crate::control::health::{HealthEvent, HealthState, Moment, TargetKey};
+use crate::control::model::{Failover as Mode, TargetGroup};
+use crate::control::store::{RecordFile, Store, StoreError};
+use crate::control::workers::Workers;
+use crate::datapath::counters::{Counter, WorkerCounters};
+use crate::datapath::messages::{BegunRecord, ResetRecord};
+use crate::id::TargetId;
+
+/// How soon after the last one the file is written again: when a record began or ended, and when only numbers are
+/// other.
+const SOON: Duration = Duration::from_secs(1);
+const LATER: Duration = Duration::from_secs(10);
+/// And after one that failed.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// How long a daemon that ends waits for a write that is under way.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+
+/// The records, and what workers said since the last look.
+pub(super) struct Failovers {
+    recorder: Recorder,
+    kept: Kept,
+    writer: Writer,
+    heard: Heard,
+    /// Whether the workers tell of connections that begin.
+    looking_out: bool,
+}
+
+/// What workers said.
+#[derive(Default)]
+struct Heard {
+    applied: Vec<(u64, u8, u64)>,
+    resets: Vec<ResetRecord>,
+    begun: Vec<BegunRecord>,
+}
+
+impl Failovers {
+    /// With the records that are stored. What cannot be read is told and put aside: it keeps no daemon from its
+    /// start.
+    pub(super) fn new(store: &Store) -> Failovers {
+        let file = store.failovers();
+        let kept = match file.read() {
+            Ok(Some(text)) => Kept::read(&text).unwrap_or_else(|fault| {
+                put_aside(&file, &fault);
+                Kept::default()
+            }),
+            Ok(None) => Kept::default(),
+            Err(error) => {
+                tracing::warn!(%error, "the failover records of before cannot be read");
+                Kept::default()
+            }
+        };
+        Failovers {
+            recorder: Recorder::new(kept.next_id()),
+            kept,
+            writer: Writer::new(file),
+            heard: Heard::default(),
+            looking_out: false,
+        }
+    }
+
+    /// What was stored, and the next record's number, for tests.
+    #[cfg(test)]
+    pub(super) fn stored(&self) -> (Vec<Failover>, u64) {
+        (self.kept.iter().cloned().collect(), self.recorder.next_id())
+    }
+
+    /// Whether nothing is being written, for tests.
+    #[cfg(test)]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.writer.under_way.is_none()
+    }
+
+    fn is_recording(&self) -> bool {
+        self.recorder.is_recording()
+    }
+
+    /// A worker goes by a condition.
+    pub(super) fn hear_applied(&mut self, sequence: u64, worker: u8, at_cycles: u64) {
+        if self.is_recording() {
+            self.heard.applied.push((sequence, worker, at_cycles));
+        }
+    }
+
+    /// A reset was sent.
+    pub(super) fn hear_reset(&mut self, record: &ResetRecord) {
+        if self.is_recording() {
+            self.heard.resets.push(*record);
+        }
+    }
+
+    /// A connection began.
+    pub(super) fn hear_begun(&mut self, record: BegunRecord) {
+        self.heard.begun.push(record);
+    }
+}
+
+fn put_aside(file: &RecordFile, fault: &NotReadable) {
+    let path = file.path();
+    match file.put_aside() {
+        Ok(aside) => tracing::warn!(
+            "{}: {fault}; the failover records begin anew, and the file is kept as {}",
+            path.display(),
+            aside.display()
+        ),
+        Err(error) => tracing::warn!(%error, "{}: {fault}; the failover records begin anew", path.display()),
+    }
+}
+
+impl Core {
+    /// Takes what the workers said that records are made of, and has them tell what records need.
+    pub(super) fn follow_failovers(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.hear_failovers();
+        inner.look_out();
+        inner.tell_failovers(&self.events);
+    }
+
+    /// Ends the records that are open, and stores them. The daemon ends.
+    pub fn end(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.hear_failovers();
+        let now = Instant::now();
+        let Inner { failovers, slots, workers, departed, .. } = &mut *inner;
+        failovers.recorder.interrupt(|key| counts(key, slots, workers, departed), now);
+        inner.tell_failovers(&self.events);
+        let Failovers { recorder, kept, writer, .. } = &mut inner.failovers;
+        writer.end(|| kept.text(&recorder.open(), recorder.next_id()));
+    }
+}
+
+impl Inner {
+    /// A target's health changed. `before` was counted before the workers were told, by the message `sequence`.
+    pub(super) fn record_health(&mut self, event: &HealthEvent, before: Counts, sequence: Option<u64>) {
+        if event.to != HealthState::Unhealthy {
+            return self.failovers.recorder.changed(&event.key, event.to, before, event.at);
+        }
+        // One that was never in and has no flow has lost nobody anything.
+        let was_in = matches!(event.from, HealthState::Healthy | HealthState::Unavailable);
+        if was_in || before.active > 0 {
+            let beginning = self.beginning(&event.key, Cause::Unhealthy, event.at);
+            let found = (event.reason.clone(), event.course.as_deref());
+            self.failovers.recorder.failed(beginning, found, sequence, before);
+        }
+    }
+
+    /// A target was deregistered.
+    pub(super) fn record_drain(&mut self, key: &TargetKey, ends: crate::control::events::Timestamp) {
+        let (beginning, counts) =
+            (self.beginning(key, Cause::Deregistration, Moment::now()), self.counts(key));
+        self.failovers.recorder.drains(beginning, ends, counts);
+    }
+
+    /// A target's drain is over.
+    pub(super) fn record_drained(&mut self, key: &TargetKey, registered_again: bool) {
+        let (counts, now) = (self.counts(key), Instant::now());
+        if registered_again {
+            self.failovers.recorder.registered_again(key, counts, now);
+        } else {
+            self.failovers.recorder.drained(key, self.state.generation(), counts, now);
+        }
+    }
+
+    /// A target that is gone has no flow left, and its slot is given back after this.
+    pub(super) fn record_gone(&mut self, key: &TargetKey) {
+        let counts = self.counts(key);
+        self.failovers.recorder.gone(key, counts, Instant::now());
+    }
+
+    /// Reads what is counted of the targets that have a record, and has the records stored.
+    pub(super) fn sweep_failovers(&mut self) {
+        let now = Instant::now();
+        let Inner { failovers, slots, workers, departed, .. } = self;
+        failovers.recorder.look(|key| counts(key, slots, workers, departed), now);
+    }
+
+    /// Every record, the newest first.
+    pub(super) fn failover_list(&self) -> FailoverList {
+        let Failovers { recorder, kept, writer, .. } = &self.failovers;
+        let mut failovers: Vec<Failover> = recorder.open().into_iter().chain(kept.iter()).cloned().collect();
+        failovers.sort_by_key(|record| std::cmp::Reverse(record.id));
+        FailoverList { failovers, not_recorded: recorder.not_recorded(), not_stored: writer.fault.clone() }
+    }
+
+    /// What is counted of a target by now.
+    pub(super) fn counts(&self, key: &TargetKey) -> Counts {
+        counts(key, &self.slots, &self.workers, &self.departed)
+    }
+
+    fn beginning(&self, key: &TargetKey, cause: Cause, decided: Moment) -> Beginning {
+        let group = self.state.target_group(&key.group).ok();
+        let load_balancer = group.and_then(|group| self.state.load_balancer_using(&group.name));
+        Beginning {
+            key: key.clone(),
+            load_balancer: load_balancer.map(|balancer| balancer.name.to_string()),
+            policy: group.map(|group| policy(group, cause)).unwrap_or_default(),
+            group: group.map(|group| self.standing(group)).unwrap_or_default(),
+            decided,
+        }
+    }
+
+    fn standing(&self, group: &TargetGroup) -> Standing {
+        let registered = group.targets.iter().filter(|(_, target)| target.is_registered());
+        let verdict = |address: &std::net::Ipv4Addr| {
+            self.health.verdict(&TargetKey::new(group.name.as_str(), *address))
+        };
+        registered.fold(Standing::default(), |Standing { registered, healthy }, (address, _)| Standing {
+            registered: registered + 1,
+            healthy: healthy + u64::from(verdict(address) == Some(Verdict::Healthy)),
+        })
+    }
+
+    /// Takes what the workers said since this was last asked.
+    fn hear_failovers(&mut self) {
+        let Inner { failovers, slots, workers, departed, .. } = self;
+        let Failovers { recorder, heard, .. } = failovers;
+        let instant = Instants::of(workers);
+        for (sequence, worker, at) in heard.applied.drain(..) {
+            recorder.applied(sequence, worker, instant.at(at));
+        }
+        for record in heard.resets.drain(..) {
+            let Some(key) = record.target.and_then(|id| slots.holder(id)) else { continue };
+            let what = (record.endpoint, (record.to, record.from));
+            let counts = || counts(key, slots, workers, departed);
+            recorder.reset(key, record.trigger, what, instant.at(record.at_cycles), counts);
+        }
+        // After the resets of every worker: who comes back may be told of by another one than who was reset.
+        for record in heard.begun.drain(..) {
+            let Some(key) = slots.holder(record.target) else { continue };
+            let (from, at) = (record.initiator.0, instant.at(record.at_cycles));
+            recorder.begun(record.endpoint, from, record.responder, key.address, at);
+        }
+        if recorder.awaits_configuration(workers.links().len()) {
+            for link in workers.links() {
+                let generation = link.counters.configuration.get();
+                let since = instant.at(link.counters.configuration_since.get());
+                recorder.configured(generation, link.id.0, since);
+            }
+        }
+    }
+
+    /// Has the workers tell of connections that begin while some record looks out for them.
+    fn look_out(&mut self) {
+        let wanted = self.failovers.recorder.looks_out(Instant::now());
+        if wanted != self.failovers.looking_out {
+            self.failovers.looking_out = wanted;
+            self.workers.tell_begun(wanted);
+        }
+    }
+
+    /// Tells of records that began or ended, and stores them.
+    fn tell_failovers(&mut self, events: &broadcast::Sender<Event>) {
+        let Failovers { recorder, kept, writer, .. } = &mut self.failovers;
+        let (news, changed) = recorder.take_news();
+        let urgent = !news.is_empty();
+        for news in news {
+            // An error means that nobody listens.
+            events.send(told(&news)).ok();
+            if let News::Ended(record) = news {
+                kept.keep(*record);
+            }
+        }
+        writer.note(changed, urgent);
+        writer.follow(|| kept.text(&recorder.open(), recorder.next_id()), Instant::now());
+    }
+}
+
+fn told(news: &News) -> Event {
+    match news {
+        News::Started(record) => {
+            let what = What::FailoverStarted {
+                id: record.id,
+                cause: record.cause,
+                target_group: record.target_group.clone(),
+                target: record.target,
+                flows: record.flows.at_decision,
+            };
+            Event { at: record.decided, what }
+        }
+        News::Ended(record) => {
+            let what = What::FailoverEnded {
+                id: record.id,
+                cause: record.cause,
+                target_group: record.target_group.clone(),
+                target: record.target,
+                // A record that has ended says why.
+                why: record
+                    .ended
+                    .map(|ended| ended.why)
+                    .unwrap_or(crate::control::failover::EndReason::Interrupted),
+                flows: record.flows.at_decision,
+                flows_reset: record.flows.reset,
+                flows_moved: record.flows.moved,
+                flows_left: record.flows.left,
+            };
+            Event::now(what)
+        }
+    }
+}
+
+fn policy(group: &TargetGroup, cause: Cause) -> Policy {
+    let settings = group.settings();
+    let guards = settings.reset_guards;
+    let detection = settings.health_check.detection_time();
+    Policy {
+        failover: match settings.failover {
+            Mode::NoRebalance => "no_rebalance".to_owned(),
+            Mode::Rebalance => "rebalance".to_owned(),
+        },
+        reset: match cause {
+            Cause::Unhealthy => settings.reset_on_unhealthy,
+            Cause::Deregistration => settings.reset_on_deregistration,
+        },
+        both_ends: settings.reset_both_ends,
+        proactive: settings.reset_proactive,
+        hold_ms: guards.hold_ms,
+        min_healthy_percent: guards.min_healthy_percent,
+        max_per_second: guards.max_per_second,
+        detection_time_ms: u64::try_from(detection.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+fn counts(key: &TargetKey, slots: &super::Slots, workers: &Workers, departed: &super::Departed) -> Counts {
+    let messages_lost = workers.sum(|all| &all.events_lost);
+    let Some(slot) = slots.get(key) else { return Counts { messages_lost, ..Counts::default() } };
+    let id = slot.id;
+    let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| workers.sum(of);
+    Counts {
+        active: sum(&|all| &all.target(id).active_flows),
+        active_tcp: sum(&|all| &all.target(id).active_tcp_flows),
+        begun: sum(&|all| &all.target(id).new_flows),
+        moved: sum(&|all| &all.target(id).moved_away),
+        reset_flows: sum(&|all| &all.troubles(id).reset_flows),
+        resets: std::array::from_fn(|trigger| sum(&|all| &all.target(id).resets[trigger])),
+        suppressed: std::array::from_fn(|why| sum(&|all| &all.troubles(id).suppressed[why])),
+        last_returned: last_returned(id, workers, departed),
+        messages_lost,
+    }
+}
+
+/// When a slot's holder returned a packet last.
+fn last_returned(id: TargetId, workers: &Workers, departed: &super::Departed) -> Option<Instant> {
+    // The stamp of a holder that has returned nothing is the one of the holder before.
+    let returned = workers.sum(|all| &all.target(id).packets_back);
+    if returned == departed.before(id, "PacketsFromTarget") {
+        return None;
+    }
+    let last = workers.links().iter().map(|link| link.counters.target(id).last_back.get()).max()?;
+    (last > 0).then(|| Instants::of(workers).at(last))
+}
+
+/// From the workers' clock to the control core's.
+struct Instants<'a> {
+    workers: &'a Workers,
+    now: (Instant, u64),
+}
+
+impl<'a> Instants<'a> {
+    fn of(workers: &'a Workers) -> Instants<'a> {
+        Instants { workers, now: (Instant::now(), workers.clock().cycles()) }
+    }
+
+    fn at(&self, cycles: u64) -> Instant {
+        let ago = self.workers.clock().duration_of(self.now.1.saturating_sub(cycles));
+        self.now.0.checked_sub(ago).unwrap_or(self.now.0)
+    }
+}
+
+/// Writes the file, in the background.
+struct Writer {
+    file: RecordFile,
+    /// A write that is under way.
+    under_way: Option<Receiver<Result<(), StoreError>>>,
+    /// What is stored is not what there is, and from when on it is to be written.
+    due: Option<Instant>,
+    last: Option<Instant>,
+    /// Why the last write failed.
+    fault: Option<String>,
+}
+
+impl Writer {
+    fn new(file: RecordFile) -> Writer {
+        Writer { file, under_way: None, due: None, last: None, fault: None }
+    }
+
+    /// Something is other than what was written.
+    fn note(&mut self, changed: bool, urgent: bool) {
+        if !changed && !urgent {
+            return;
+        }
+        let wait = if self.fault.is_some() {
+            AGAIN
+        } else if urgent {
+            SOON
+        } else {
+            LATER
+        };
+        let due = self.last.map_or_else(Instant::now, |last| last + wait);
+        self.due = Some(self.due.map_or(due, |known| known.min(due)));
+    }
+
+    /// Begins a write that is due, and hears of one that has ended.
+    fn follow(&mut self, text: impl FnOnce() -> String, now: Instant) {
+        if let Some(result) = &self.under_way {
+            match result.try_recv() {
+                Ok(written) => self.ended(written),
+                Err(TryRecvError::Empty) => return,
+                // The thread is gone without a word.
+                Err(TryRecvError::Disconnected) => self.under_way = None,
+            }
+        }
+        if self.due.is_some_and(|due| due <= now) {
+            (self.due, self.last) = (None, Some(now));
+            let (done, result) = channel();
+            let (file, text) = (self.file.clone(), text());
+            // Nobody waits for it any more if the daemon ends.
+            tokio::task::spawn_blocking(move || done.send(file.write(&text)).ok());
+            self.under_way = Some(result);
+        }
+    }
+
+    fn ended(&mut self, written: Result<(), StoreError>) {
+        self.under_way = None;
+        match written {
+            Ok(()) => {
+                if self.fault.take().is_some() {
+                    tracing::info!("failover records are stored again");
+                }
+            }
+            Err(error) => {
+                let fault = error.to_string();
+                if self.fault.is_none() {
+                    tracing::warn!(%fault, "failover records cannot be stored; they are kept in memory, and tried again");
+                }
+                self.fault = Some(fault);
+                self.due = self.last.map(|last| last + AGAIN);
+            }
+        }
+    }
+
+    /// Writes what is not written, and waits for it.
+    fn end(&mut self, text: impl FnOnce() -> String) {
+        if let Some(result) = self.under_way.take() {
+            match result.recv_timeout(LAST_WRITE) {
+                Ok(written) => self.ended(written),
+                // The disk does not answer: two must not write at once.
+                Err(_) => return,
+            }
+        }
+        if self.due.is_some()
+            && let Err(error) = self.file.write(&text())
+        {
+            tracing::warn!(%error, "the last failover records could not be stored");
+        }
+    }
+}
