@@ -254,7 +254,7 @@ impl Core {
             }
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
             // `Workers::poll` keeps these to itself.
-            FromWorker::Retired(_) => {}
+            FromWorker::Retired(_) | FromWorker::CaptureOver(_) => {}
         });
         for event in inner.sampled_resets() {
             self.tell(event);

@@ -214,6 +214,7 @@ impl Workers {
                 let Ok(message) = link.from.pop() else { break };
                 match message {
                     FromWorker::Retired(forwarding) => drop(forwarding),
+                    FromWorker::CaptureOver(capture) => drop(capture),
                     other => {
                         if let FromWorker::ConditionApplied { sequence, at_cycles, .. } = other {
                             applied.push((sequence, at_cycles));

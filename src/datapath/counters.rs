@@ -253,6 +253,8 @@ counted_enum! {
     }
 }
 
+pub(super) use counted_enum;
+
 /// What happened at one target, as one worker saw it.
 #[derive(Debug, Default)]
 pub struct TargetCounters {

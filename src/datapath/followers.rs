@@ -77,6 +77,7 @@ impl<B: PacketBuf> Pipeline<B> {
             let mut waited = self.fragments.first(hash, &datagram, first, self.now, &self.counters);
             self.follow_first(forwarding, packet, arrival, first);
             while let Some((port, packet)) = self.fragments.take(&mut waited, &self.counters) {
+                self.watch_from(forwarding, Some(port), &packet, false);
                 if let Some((packet, arrival)) = self.read_again(forwarding, port, packet) {
                     self.follow_first(forwarding, packet, arrival, first);
                 }

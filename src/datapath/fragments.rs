@@ -8,6 +8,8 @@
 //! room is needed the oldest goes. Called by the pipeline; a look-up costs a walk of a short chain
 //! of a table under a secret seed, and every call is bounded.
 
+use std::collections::VecDeque;
+
 use super::counters::{DropReason, WorkerCounters};
 use crate::flow::{Direction, FlowKey};
 use crate::id::{EndpointId, Millis, PortId};
@@ -134,6 +136,20 @@ pub struct Fragments<B> {
     waiting: Ages,
     held: Box<[Held<B>]>,
     held_free: u16,
+    /// What was dropped while it waited, if somebody watches: has room for all that may wait.
+    lost: VecDeque<Lost<B>>,
+    watched: bool,
+}
+
+/// A fragment that was dropped while it waited.
+#[derive(Debug)]
+pub struct Lost<B> {
+    /// Where it came in.
+    pub port: PortId,
+    /// The frame.
+    pub packet: B,
+    /// Why it was dropped, as it was counted.
+    pub reason: DropReason,
 }
 
 impl<B> Default for Fragments<B> {
@@ -156,6 +172,8 @@ impl<B> Default for Fragments<B> {
             waiting: EMPTY,
             held: chain(HELD).map(|next| Held { packet: None, next }).collect(),
             held_free: 0,
+            lost: VecDeque::with_capacity(HELD),
+            watched: false,
         }
     }
 }
@@ -289,6 +307,26 @@ impl<B> Fragments<B> {
         }
     }
 
+    /// Whether what is dropped while it waits is kept for [`Fragments::next_lost`].
+    pub fn watch(&mut self, watched: bool) {
+        self.watched = watched;
+        if !watched {
+            self.lost.clear();
+        }
+    }
+
+    /// The next of what was dropped while it waited. Whoever watches takes all of it after each call.
+    pub fn next_lost(&mut self) -> Option<Lost<B>> {
+        self.lost.pop_front()
+    }
+
+    /// How many those are, by reason.
+    pub fn lost_by_reason(&self) -> [u64; DropReason::COUNT] {
+        let mut count = [0; DropReason::COUNT];
+        self.lost.iter().for_each(|lost| count[lost.reason.index()] += 1);
+        count
+    }
+
     /// Drops all that waits, as the worker stops (C-1).
     pub fn give_up(&mut self, counters: &WorkerCounters) {
         while self.waiting.oldest != NIL {
@@ -397,8 +435,11 @@ impl<B> Fragments<B> {
     fn forget(&mut self, at: u16, reason: DropReason, counters: &WorkerCounters) {
         if let State::Waiting { oldest, .. } = self.state(at) {
             let mut dropped = Released(oldest);
-            while self.take(&mut dropped, counters).is_some() {
+            while let Some((port, packet)) = self.take(&mut dropped, counters) {
                 counters.dropped(reason);
+                if self.watched && self.lost.len() < HELD {
+                    self.lost.push_back(Lost { port, packet, reason });
+                }
             }
         }
         self.unlink(at);

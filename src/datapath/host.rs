@@ -76,8 +76,11 @@ impl<B: PacketBuf> Pipeline<B> {
             let Some(Ok(frame)) = self.host.from.as_mut().map(Consumer::pop) else { break };
             taken += 1;
             self.counters.received.add(1);
+            let port = forwarding.interface(frame.interface).map(|interface| interface.port);
+            self.watch_from(forwarding, port, &frame.packet, true);
             self.send_for_host(forwarding, frame);
         }
+        self.watch_end(forwarding);
         taken
     }
 

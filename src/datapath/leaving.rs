@@ -182,6 +182,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         self.counters.neighbours.set(self.neighbours.len() as u64);
         for waiter in self.waiting.release(&next, mac.is_some()) {
+            self.watch_from(forwarding, None, &waiter.packet, false);
             match (mac, forwarding.interface(next.interface)) {
                 (Some(mac), Some(interface)) => {
                     self.put_on_link(interface, mac, waiter.packet, waiter.fate);
@@ -189,6 +190,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 _ => self.undeliverable(forwarding, &next, waiter),
             }
         }
+        self.watch_end(forwarding);
     }
 
     /// Ends the waiting of those whose time is over, a bounded number at a time; the caller flushes.
@@ -197,8 +199,10 @@ impl<B: PacketBuf> Pipeline<B> {
     pub fn end_waiting(&mut self, forwarding: &Forwarding) -> bool {
         let Some((next, waiters)) = self.waiting.overdue(self.now) else { return false };
         for waiter in waiters {
+            self.watch_from(forwarding, None, &waiter.packet, false);
             self.undeliverable(forwarding, &next, waiter);
         }
+        self.watch_end(forwarding);
         true
     }
 

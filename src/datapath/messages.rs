@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::capture::Capture;
 use super::counters::ResetTrigger;
 use super::forwarding::{Condition, Forwarding};
 use crate::flow::{FlowState, Timers};
@@ -35,6 +36,8 @@ pub enum ToWorker {
         /// Its link-layer address; `None`: it does not answer any more.
         mac: Option<MacAddr>,
     },
+    /// Capture packets, until the control core drops the capture's other end.
+    Capture(Box<Capture>),
     /// Walk the flow table, a few entries a round, and send what matches.
     ScanFlows(FlowFilter),
     /// Tell of new TCP flows, or no longer ([`FromWorker::Begun`]).
@@ -72,6 +75,8 @@ pub enum FromWorker {
     Begun(BegunRecord),
     /// A flow that a scan found.
     Flow(FlowRecord),
+    /// This capture is over and is to be freed.
+    CaptureOver(Box<Capture>),
     /// The scan is over.
     ScanDone {
         /// Who.

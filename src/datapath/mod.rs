@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod arrival;
+pub mod capture;
 mod conditions;
 pub mod counters;
 pub mod decide;

@@ -271,22 +271,65 @@ impl<B: PacketBuf> Outbound<B> {
     /// Gives every port its packets and settles their counts.
     #[inline]
     pub fn flush<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
-        if self.queued {
-            self.flush_queues(ports, counters);
-        }
-        if !self.spilled.is_empty() {
-            self.flush_spilled(ports, counters);
-        }
+        self.flush_seen(ports, counters, &mut ());
     }
 
-    fn flush_queues<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
+    /// The same, while `seen` looks at what leaves.
+    #[inline]
+    pub fn flush_seen<Q: PortQueue<Buf = B>>(
+        &mut self,
+        ports: &mut [Q],
+        counters: &WorkerCounters,
+        seen: &mut impl Departures<B>,
+    ) {
+        if self.queued {
+            self.flush_queues(ports, counters, seen);
+        }
+        if !self.spilled.is_empty() {
+            self.flush_spilled(ports, counters, seen);
+        }
+        seen.all_left();
+    }
+
+    /// How many packets wait for each port.
+    pub fn lens(&self) -> impl Iterator<Item = usize> + '_ {
+        self.queues.iter().map(|queue| queue.packets.len())
+    }
+
+    /// The packet that was last queued for a port.
+    pub fn last_of(&self, port: usize) -> Option<(&B, Fate)> {
+        let queue = self.queues.get(port)?;
+        let place = queue.packets.len().checked_sub(1)?;
+        Some((queue.packets.get(place)?, *queue.fates.get(place)?))
+    }
+
+    /// How many packets found their port's queue full.
+    pub fn spilled(&self) -> usize {
+        self.spilled.len()
+    }
+
+    /// The last of them.
+    pub fn last_spilled(&self) -> Option<(&B, Fate)> {
+        self.spilled.back().map(|(_, packet, fate)| (packet, *fate))
+    }
+
+    fn flush_queues<Q: PortQueue<Buf = B>>(
+        &mut self,
+        ports: &mut [Q],
+        counters: &WorkerCounters,
+        seen: &mut impl Departures<B>,
+    ) {
         self.queued = false;
-        for (queue, port) in self.queues.iter_mut().zip(ports) {
+        for (number, (queue, port)) in self.queues.iter_mut().zip(ports).enumerate() {
             if queue.packets.is_empty() {
                 continue;
             }
             let count = queue.packets.len();
+            #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 65,536 ports")]
+            let id = PortId(number as u16);
+            seen.leaving(id, &queue.packets, queue.fates.get(..count).unwrap_or_default());
             let sent = port.transmit(&mut queue.packets);
+            seen.left(sent);
             queue.full = sent < count;
             let fates = queue.fates.get(..count).unwrap_or_default();
             let (left, stayed) = fates.split_at_checked(sent).unwrap_or((fates, &[]));
@@ -299,12 +342,20 @@ impl<B: PacketBuf> Outbound<B> {
     }
 
     #[cold]
-    fn flush_spilled<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
+    fn flush_spilled<Q: PortQueue<Buf = B>>(
+        &mut self,
+        ports: &mut [Q],
+        counters: &WorkerCounters,
+        seen: &mut impl Departures<B>,
+    ) {
         while !self.spilled.is_empty() {
             // At least one fits, as the queues are empty.
             while let Some((port, packet, fate)) = self.spilled.pop_front() {
                 match self.queues.get_mut(port.index()) {
-                    Some(queue) if queue.full => fate.count_unsent(DropReason::TransmitFull, counters),
+                    Some(queue) if queue.full => {
+                        seen.refused(port, &packet, fate);
+                        fate.count_unsent(DropReason::TransmitFull, counters);
+                    }
                     Some(queue) => {
                         if let Err(packet) = queue.push(packet, fate) {
                             self.spilled.push_front((port, packet, fate));
@@ -314,9 +365,39 @@ impl<B: PacketBuf> Outbound<B> {
                     None => fate.count_unsent(DropReason::PortUnused, counters),
                 }
             }
-            self.flush_queues(ports, counters);
+            self.flush_queues(ports, counters, seen);
         }
     }
+}
+
+/// Who looks at packets as they leave.
+pub trait Departures<B> {
+    /// A port is about to be given these.
+    fn leaving(&mut self, port: PortId, packets: &[B], fates: &[Fate]);
+
+    /// It took so many of them, from the front.
+    fn left(&mut self, sent: usize);
+
+    /// A port that took not all before is not given this one, which is dropped.
+    fn refused(&mut self, port: PortId, packet: &B, fate: Fate);
+
+    /// All ports were given theirs.
+    fn all_left(&mut self);
+}
+
+/// Nobody: as if it were not there.
+impl<B> Departures<B> for () {
+    #[inline(always)]
+    fn leaving(&mut self, _: PortId, _: &[B], _: &[Fate]) {}
+
+    #[inline(always)]
+    fn left(&mut self, _: usize) {}
+
+    #[inline(always)]
+    fn refused(&mut self, _: PortId, _: &B, _: Fate) {}
+
+    #[inline(always)]
+    fn all_left(&mut self) {}
 }
 
 /// How far a packet that one worker hands to another is on its way.

@@ -38,6 +38,7 @@ use rtrb::Producer;
 
 use super::answer::{Answer, read_answer};
 use super::arrival::{Arrival, Unread, read_arrival};
+use super::capture::Watch;
 use super::counters::{DropReason, WorkerCounters};
 use super::decide::later_fragment::decide_later_fragment;
 use super::decide::{Debts, Verdict, decide};
@@ -111,6 +112,10 @@ pub struct Pipeline<B> {
     pub fast_path: bool,
     /// Whether the control core is told of new TCP flows.
     pub tells_begun: bool,
+    /// Whether there is a capture: looked at once a burst.
+    pub watching: bool,
+    /// The captures; there but while a packet is told of.
+    pub watch: Option<Box<Watch>>,
     /// The time, read once a round.
     pub now: Millis,
     /// The same in cycles, for events.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
+use super::capture::{Departing, Watch};
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
 use super::fast_path::{AnswerLane, Lane};
 use super::flows::Flows;
@@ -133,6 +134,8 @@ impl<Q: PortQueue> Worker<Q> {
                 answer_lanes: Some(Box::new([AnswerLane::EMPTY; BURST])),
                 fast_path: true,
                 tells_begun: false,
+                watching: false,
+                watch: Some(Box::new(Watch::new(ports))),
                 now: Millis(0),
                 now_cycles: 0,
             },
@@ -222,6 +225,9 @@ impl<Q: PortQueue> Worker<Q> {
             };
         }
         self.pipeline.fragments.expire(self.pipeline.now, &self.pipeline.counters);
+        if self.pipeline.watching {
+            self.pipeline.tell_lost(&self.forwarding);
+        }
         let from_host = self.pipeline.from_host(&self.forwarding);
         self.flush();
         self.pipeline.end_waiting(&self.forwarding);
@@ -232,8 +238,22 @@ impl<Q: PortQueue> Worker<Q> {
         handled + from_host
     }
 
+    #[inline]
     fn flush(&mut self) {
-        self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+        if self.pipeline.watching {
+            self.flush_watched();
+        } else {
+            self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+        }
+    }
+
+    #[cold]
+    fn flush_watched(&mut self) {
+        let Pipeline { outbound, counters, watch: Some(watch), worker, now, .. } = &mut self.pipeline else {
+            return;
+        };
+        let seen = &mut Departing { watch, forwarding: &self.forwarding, worker: *worker, now: *now };
+        outbound.flush_seen(&mut self.ports, counters, seen);
     }
 
     /// The flow table's figures, for tests.
@@ -268,9 +288,11 @@ impl<Q: PortQueue> Worker<Q> {
     fn process_staged(&mut self, port: PortId, burst: Burst<Q::Buf>, stages: &[Stage]) -> usize {
         let handled = burst.len();
         for (packet, stage) in burst.into_iter().zip(stages) {
+            self.pipeline.watch_from(&self.forwarding, Some(port), &packet, false);
             self.pipeline.follow(&self.forwarding, port, packet, Some(*stage));
         }
-        self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
+        self.pipeline.watch_end(&self.forwarding);
+        self.flush();
         handled
     }
 
@@ -285,7 +307,11 @@ impl<Q: PortQueue> Worker<Q> {
 
     #[inline(never)]
     fn process_some(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, steered: bool) {
-        self.pipeline.process(&self.forwarding, port, burst, steered);
+        if self.pipeline.watching {
+            self.pipeline.process_watched(&self.forwarding, port, burst, steered);
+        } else {
+            self.pipeline.process(&self.forwarding, port, burst, steered);
+        }
         self.flush();
     }
 
@@ -334,6 +360,13 @@ impl<Q: PortQueue> Worker<Q> {
                     self.pipeline.learn(&self.forwarding, NextHop::new(interface, address), mac);
                     self.flush();
                 }
+                ToWorker::Capture(capture) => {
+                    if let Err(refused) = self.pipeline.begin_capture(capture)
+                        && self.pipeline.events.push(FromWorker::CaptureOver(refused)).is_err()
+                    {
+                        self.pipeline.counters.events_lost.add(1);
+                    }
+                }
                 ToWorker::ScanFlows(filter) => {
                     self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
                 }
@@ -370,6 +403,9 @@ impl<Q: PortQueue> Worker<Q> {
             self.age_due = self.age_due.saturating_add(elapsed.saturating_mul(rate)).min(capacity);
             self.aged_at = now;
             self.count_states();
+            if self.pipeline.watching {
+                self.pipeline.end_captures();
+            }
         }
         let steps = self.age_due.min(AGE_STEPS_A_ROUND);
         if steps > 0 {

@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use flowgate::balance::{Builder, TargetMap};
+use flowgate::datapath::capture::Bounds;
+use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
 use flowgate::datapath::forwarding::{Condition, Forwarding, Gateway, Policy, Target, Underlay};
 use flowgate::datapath::host::{FromHost, HostPort, ToHost};
@@ -21,6 +23,7 @@ use flowgate::wire::ethernet::MacAddr;
 use flowgate::wire::geneve::outer::OuterTemplate;
 
 use crate::network::Network;
+use crate::watched::{self, Watched};
 
 /// The client's end of the wire, the server's end, the target side.
 pub const LEFT: usize = 0;
@@ -81,6 +84,9 @@ pub struct Bench {
     /// The host's ends of the rings: one from each worker, and one to worker 0.
     pub to_host: Vec<rtrb::Consumer<ToHost<MemoryBuf>>>,
     pub from_host: rtrb::Producer<FromHost<MemoryBuf>>,
+    /// A capture, if there is one.
+    pub watched: Option<Watched>,
+    pub watched_from_the_start: bool,
 }
 
 impl Bench {
@@ -117,6 +123,8 @@ impl Bench {
             network: Network::wires(wires),
             to_host: Vec::new(),
             from_host,
+            watched: None,
+            watched_from_the_start: false,
         };
         for (id, handoff) in (0..workers).map(WorkerId).zip(Handoff::mesh(workers)) {
             let (to_worker, inbox) = rtrb::RingBuffer::new(64);
@@ -149,6 +157,11 @@ impl Bench {
             bench.events.push(from_worker);
         }
         bench.publish();
+        if watched::is_on() {
+            let bounds = Bounds { snap_len: 256, rate: 100_000_000, ring: 1 << 18 };
+            bench.capture_bounded(Filter::default(), bounds, false);
+            bench.watched_from_the_start = true;
+        }
         bench
     }
 
@@ -232,6 +245,13 @@ impl Bench {
         }
     }
 
+    /// Leaves in every worker's ring a message of its own, to be found at its next round.
+    pub fn push_each(&mut self, mut message: impl FnMut() -> ToWorker) {
+        for control in &mut self.control {
+            control.push(message()).unwrap();
+        }
+    }
+
     /// Lets every worker go rounds until nothing moves.
     pub fn rounds(&mut self) {
         for _ in 0..4 {
@@ -239,6 +259,7 @@ impl Bench {
                 while worker.round(Millis(self.now), u64::from(self.now)) > 0 {}
             }
         }
+        self.drain_captured();
         for events in &mut self.events {
             while let Ok(event) = events.pop() {
                 if !matches!(event, FromWorker::Retired(_)) {

@@ -4,6 +4,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "test packets are small")]
 
 mod both_ends;
+mod captures;
 mod defaults;
 mod failover;
 mod fast_path;
@@ -22,5 +23,6 @@ mod proactive;
 mod records;
 mod routed;
 mod sizes;
+mod watched;
 mod way;
 mod workers;

@@ -188,6 +188,8 @@ fn a_worker_that_stops_counts_those_who_wait() {
     for back in answers(&mut bench, 1..=3) {
         assert!(bench.put(UNDER, &back).is_empty());
     }
+    // Nobody captures from a worker that stops.
+    bench.watched_from_the_start = false;
     bench.workers[0].run(&Clock::start(), Idle::Poll, &AtomicBool::new(true));
     assert_eq!(bench.drops(), [(DropReason::NeighbourUnknown, 3)]);
     bench.assert_settled();
