@@ -87,8 +87,7 @@ impl Builder {
     /// However many are added, taken away or weighed anew, it costs about what a table for these members costs at
     /// most, and nothing if they are the members that there are.
     pub fn update(&mut self, targets: &[(TargetId, Ipv4Addr, u16)]) {
-        let known = self.members.iter().map(|member| (member.target(), member.address(), member.weight()));
-        if known.eq(targets.iter().copied()) {
+        if self.has(targets) {
             return;
         }
         self.made.take();
@@ -102,6 +101,13 @@ impl Builder {
         } else {
             self.mend(&change, close);
         }
+    }
+
+    /// Whether these are the members already, in this order.
+    #[must_use]
+    pub fn has(&self, targets: &[(TargetId, Ipv4Addr, u16)]) -> bool {
+        let known = self.members.iter().map(|member| (member.target(), member.address(), member.weight()));
+        known.eq(targets.iter().copied())
     }
 
     /// Takes over a list of members, but not yet what follows for the rows.

@@ -14,11 +14,13 @@ use super::health::damping::Verdict;
 
 use super::health::{Duty, NodeScope, TargetKey};
 use super::host::HostCounters;
-use super::model::{self, ForeignId, IpAddressType, LoadBalancer, Name, Registration, State, Target, Zone};
+use super::model::{
+    self, ForeignId, IpAddressType, LoadBalancer, Name, Registration, State, Target, TargetGroup, Zone,
+};
 use super::neighbours::Hop;
 use super::node::{HostAddress, NodeRoute};
 use super::slots::{Slot, Slots};
-use crate::balance::Builder;
+use crate::balance::{Builder, TargetMap};
 use crate::datapath::counters::MAX_GATEWAYS;
 use crate::datapath::forwarding::{
     self, Condition, Endpoint, EndpointKind, Forwarding, Gateway, Policy, PortRole, Underlay,
@@ -85,11 +87,36 @@ pub struct EndpointFacts {
     pub routes: Option<Vec<NodeRoute>>,
 }
 
+/// A group's members, as its table has them.
+type Members = Vec<(TargetId, Ipv4Addr, u16)>;
+
+/// Tables of a state that is about to come, to be built by another thread: with many targets they take milliseconds
+/// each. The compiler goes on with the present ones meanwhile.
+#[must_use = "the builders must come back"]
+pub struct Ahead {
+    groups: Vec<(Name, Builder, Members)>,
+}
+
+impl Ahead {
+    /// Builds them.
+    pub fn build(&mut self) {
+        for (_, builder, members) in &mut self.groups {
+            builder.update(members);
+            // The builder keeps it for whoever asks next.
+            drop(builder.map());
+        }
+    }
+}
+
 /// Makes forwarding states.
 pub struct Compiler {
     node: NodeFacts,
     choice_seed: HashSeed,
     builders: BTreeMap<Name, Builder>,
+    /// The present tables of groups whose builders are away, at work for the state after this one.
+    away: BTreeMap<Name, TargetMap>,
+    /// Tables are being built for the next state.
+    ahead: bool,
     /// Load balancers by [`GatewayId`]: a load balancer keeps its number.
     gateways: Vec<Name>,
     /// How packets leave each endpoint.
@@ -106,7 +133,16 @@ impl Compiler {
         let routers = routes
             .filter_map(|route| Some(Hop { interface: interface_id(route.interface), address: route.via? }));
         let routers = routers.collect();
-        Compiler { node, choice_seed, builders: BTreeMap::new(), gateways: Vec::new(), kinds, routers }
+        Compiler {
+            node,
+            choice_seed,
+            builders: BTreeMap::new(),
+            away: BTreeMap::new(),
+            ahead: false,
+            gateways: Vec::new(),
+            kinds,
+            routers,
+        }
     }
 
     /// The node's facts.
@@ -218,6 +254,56 @@ impl Compiler {
         }
     }
 
+    /// The tables that `next` needs and the present state has not. Until they come back the compiler can be asked for
+    /// states of the present objects only.
+    pub fn begin_ahead(&mut self, next: &State, slots: &mut Slots) -> Ahead {
+        let mut groups = Vec::new();
+        for balancer in next.load_balancers() {
+            let Some(group) = next.target_group_of(balancer) else { continue };
+            for address in group.targets.keys() {
+                slots.hold(&TargetKey::new(group.name.as_str(), *address));
+            }
+            let members = self.members(balancer, group, slots);
+            let builder = self.builders.get(&group.name);
+            if builder.is_some_and(|builder| builder.has(&members)) {
+                continue;
+            }
+            let builder = match self.builders.remove(&group.name) {
+                Some(builder) => {
+                    self.away.insert(group.name.clone(), builder.map());
+                    builder
+                }
+                None => Builder::new(self.choice_seed.clone()),
+            };
+            groups.push((group.name.clone(), builder, members));
+        }
+        self.ahead = true;
+        Ahead { groups }
+    }
+
+    /// The builders are back; none if they are lost: then tables are built where they are needed.
+    pub fn end_ahead(&mut self, ahead: Option<Ahead>) {
+        self.ahead = false;
+        self.away.clear();
+        let groups = ahead.into_iter().flat_map(|ahead| ahead.groups);
+        self.builders.extend(groups.map(|(name, builder, _)| (name, builder)));
+    }
+
+    /// Whether tables are being built for the next state.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead
+    }
+
+    /// The targets of a group that new flows of a load balancer may go to.
+    fn members(&self, balancer: &LoadBalancer, group: &TargetGroup, slots: &Slots) -> Members {
+        let members = group.targets.iter().filter_map(|(address, target)| {
+            let duty = self.node.scope.duty(Some(balancer), *address, target);
+            let slot = slots.get(&TargetKey::new(group.name.as_str(), *address))?;
+            (duty == Duty::Check).then_some((slot.id, *address, target.weight.get()))
+        });
+        members.collect()
+    }
+
     fn endpoint(&self, state: &State, endpoint: &EndpointFacts, kind: &EndpointKind) -> Endpoint {
         let gateway = state
             .load_balancer(endpoint.load_balancer.as_str())
@@ -256,15 +342,16 @@ impl Compiler {
         let group = state.target_group_of(balancer)?;
         let listener = state.listener_settings(balancer)?;
         let settings = group.settings();
-        let members = group.targets.iter().filter_map(|(address, target)| {
-            let duty = self.node.scope.duty(Some(balancer), *address, target);
-            let slot = slots.get(&TargetKey::new(group.name.as_str(), *address))?;
-            (duty == Duty::Check).then_some((slot.id, *address, target.weight.get()))
-        });
-        let members: Vec<(TargetId, Ipv4Addr, u16)> = members.collect();
-        let builder =
-            self.builders.entry(group.name.clone()).or_insert_with(|| Builder::new(self.choice_seed.clone()));
-        builder.update(&members);
+        let map = match self.away.get(&group.name) {
+            Some(present) => present.clone(),
+            None => {
+                let members = self.members(balancer, group, slots);
+                let new = || Builder::new(self.choice_seed.clone());
+                let builder = self.builders.entry(group.name.clone()).or_insert_with(new);
+                builder.update(&members);
+                builder.map()
+            }
+        };
         Some(Gateway {
             dualstack: balancer.ip_address_type == IpAddressType::Dualstack,
             timers: Timers {
@@ -290,7 +377,7 @@ impl Compiler {
                 guards: settings.reset_guards,
                 mss_clamp: listener.mss_clamp,
             },
-            map: builder.map(),
+            map,
         })
     }
 

@@ -1,8 +1,9 @@
 //! The control core: one thread that owns the objects, hears of health, runs the drain clocks, and
 //! tells workers and subscribers.
 //!
-//! Every accepted change takes the same way: the next state is computed (`model`), stored (`store`),
-//! and only then taken over: drains, health checks, forwarding state. A change of a target's health
+//! Every accepted change takes the same way: the next state is computed (`model`), stored (`store`) by a thread that may
+//! wait for the disk, and only then taken over: drains, health checks, forwarding state. Changes come one after the
+//! other; everything else goes on meanwhile. A change of a target's health
 //! takes the short way: one small message to each worker, at once (H-7). What the kernel says of neighbours
 //! and addresses comes in by `core/network.rs`. The socket reaches all this
 //! as a [`Service`](super::socket::Service), in `core/service.rs`.
@@ -25,10 +26,12 @@ mod tests;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::compile::{Compiler, condition};
@@ -40,7 +43,7 @@ use super::model::{Change, ChangeRecord, Drain, MAX_TARGETS, Outcome, Registrati
 use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
-use super::socket::{Applied, ChangeError};
+use super::socket::{Applied, ChangeError, Turn};
 use super::store::{Store, StoreError};
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
@@ -95,11 +98,30 @@ pub struct Core {
     ports: PortViews,
     /// Only one scan of the flow tables runs at a time.
     scanning: tokio::sync::Mutex<()>,
+    /// The objects are changed by one at a time, from the state that a change is worked out from until it is stored.
+    changing: Arc<tokio::sync::Mutex<()>>,
+    /// Itself, for what goes on when nobody waits for it any more.
+    me: Weak<Core>,
+}
+
+/// A state to be stored and gone by, and what led to it.
+struct Stored {
+    next: State,
+    /// None: it is no change of an operator's.
+    record: Option<ChangeRecord>,
+    outcomes: Vec<Outcome>,
+}
+
+/// A save leaves the store's fields whole at every step, so that those of a poisoned lock are.
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Inner {
     state: State,
-    store: Store,
+    /// Whoever has the turn has it; it is locked by the thread that writes, so that a disk which hangs holds up
+    /// changes and nothing else.
+    store: Arc<Mutex<Store>>,
     compiler: Compiler,
     slots: Slots,
     health: HealthEngine,
@@ -123,10 +145,10 @@ impl Core {
     pub fn start(parts: CoreParts) -> Rc<Core> {
         let (events, _) = broadcast::channel(EVENT_QUEUE);
         let failovers = Failovers::new(&parts.store);
-        let core = Core {
+        let core = Rc::new_cyclic(|me| Core {
             inner: RefCell::new(Inner {
                 state: parts.state,
-                store: parts.store,
+                store: Arc::new(Mutex::new(parts.store)),
                 compiler: parts.compiler,
                 slots: Slots::default(),
                 health: parts.health,
@@ -146,9 +168,11 @@ impl Core {
             started: Instant::now(),
             ports: parts.ports,
             scanning: tokio::sync::Mutex::new(()),
-        };
+            changing: Arc::default(),
+            me: Weak::clone(me),
+        });
         core.inner.borrow_mut().take_over();
-        Rc::new(core)
+        core
     }
 
     /// Runs until the future is dropped.
@@ -166,7 +190,7 @@ impl Core {
                     self.hear_workers();
                     self.follow_failovers();
                     self.watch_inband(Instant::now());
-                    self.end_drains();
+                    drop(self.end_drains());
                     self.inner.borrow_mut().follow_network();
                 }
                 _ = sweep.tick() => self.sweep(),
@@ -174,7 +198,8 @@ impl Core {
         }
     }
 
-    /// Makes a change on behalf of `by`, if that is known: it is stored, and on its way to the workers, when this returns.
+    /// Makes a change on behalf of `by`, if that is known: it is stored, and on its way to the workers, when this
+    /// returns. Everything waits for the disk meanwhile.
     ///
     /// # Errors
     /// If it breaks a rule or cannot be stored; nothing has changed then.
@@ -261,14 +286,56 @@ impl Core {
         }
     }
 
-    /// Ends the drains whose delay is over (T-4).
-    fn end_drains(&self) {
+    /// Waits until nobody changes the objects.
+    async fn turn(&self) -> Turn {
+        Turn::of(Arc::clone(&self.changing).lock_owned().await)
+    }
+
+    /// Has a state stored, and its tables built, by a thread of its own, and goes by it once that is done. The task ends whether or not anybody waits for
+    /// it, so that what is stored and what is gone by are one.
+    fn store(&self, turn: Turn, drafted: Stored) -> JoinHandle<Result<(), String>> {
+        let core = self.me.clone();
+        let Stored { next, record, outcomes } = drafted;
+        let (store, mut ahead) = {
+            let mut inner = self.inner.borrow_mut();
+            let Inner { store, compiler, slots, .. } = &mut *inner;
+            (Arc::clone(store), compiler.begin_ahead(&next, slots))
+        };
+        tokio::task::spawn_local(async move {
+            let state = next.clone();
+            let done = tokio::task::spawn_blocking(move || {
+                let saved = lock(&store).save(&state, record);
+                if saved.is_ok() {
+                    ahead.build();
+                }
+                (ahead, saved)
+            });
+            let (ahead, saved) = match done.await {
+                Ok((ahead, saved)) => (Some(ahead), saved.map_err(|error| error.to_string())),
+                Err(error) => (None, Err(error.to_string())),
+            };
+            if let Some(core) = core.upgrade() {
+                let mut inner = core.inner.borrow_mut();
+                inner.compiler.end_ahead(ahead);
+                if saved.is_ok() {
+                    inner.adopt(next, &outcomes, &core.events);
+                }
+            }
+            drop(turn);
+            saved
+        })
+    }
+
+    /// Ends the drains whose delay is over (T-4), unless a change is under way: then it is asked again soon. The task that does
+    /// it; none if there is nothing to end.
+    fn end_drains(&self) -> Option<JoinHandle<()>> {
         let mut inner = self.inner.borrow_mut();
         let now = inner.unix_ms();
-        let due = inner.drains.due(now);
-        if due.is_empty() {
-            return;
+        if inner.drains.next().is_none_or(|first| first > now) {
+            return None;
         }
+        let turn = Turn::of(Arc::clone(&self.changing).try_lock_owned().ok()?);
+        let due = inner.drains.due(now);
         // All at once: a fleet that was deregistered in one request is stored and compiled once.
         let mut next = inner.state.clone();
         let mut outcomes = Vec::new();
@@ -293,13 +360,24 @@ impl Core {
             }
         }
         if !outcomes.iter().any(Outcome::is_change) {
-            return;
+            return None;
         }
+        drop(inner);
         // No change of an operator's, so none for the history.
-        if let Err(error) = inner.accept(next, None, &outcomes, &self.events) {
-            tracing::error!(%error, "the end of drains could not be stored; it is tried again");
-            due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
-        }
+        let stored = self.store(turn, Stored { next, record: None, outcomes });
+        let core = self.me.clone();
+        Some(tokio::task::spawn_local(async move {
+            let failed = match stored.await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error,
+                Err(error) => error.to_string(),
+            };
+            tracing::error!(error = failed, "the end of drains could not be stored; it is tried again");
+            if let Some(core) = core.upgrade() {
+                let mut inner = core.inner.borrow_mut();
+                due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
+            }
+        }))
     }
 
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
@@ -337,12 +415,17 @@ impl Inner {
         outcomes: &[Outcome],
         events: &broadcast::Sender<Event>,
     ) -> Result<(), StoreError> {
-        self.store.save(&next, record)?;
+        lock(&self.store).save(&next, record)?;
+        self.adopt(next, outcomes, events);
+        Ok(())
+    }
+
+    /// Goes by a state that is stored, and tells what led to it.
+    fn adopt(&mut self, next: State, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
         let before = std::mem::replace(&mut self.state, next);
         self.take_over();
         self.announce(&before, outcomes, events);
         tracing::info!(generation = self.state.generation(), "the configuration changed");
-        Ok(())
     }
 
     /// Makes everything follow `state`.
@@ -391,6 +474,10 @@ impl Inner {
     /// Gives back the slots of targets that are no longer of their group and have no flow (T-4). True if
     /// there were any.
     fn release_slots(&mut self) -> bool {
+        // Targets of a state that is about to come are in none yet.
+        if self.compiler.is_ahead() {
+            return false;
+        }
         // A worker that does not go by this state yet may still begin a flow with a target that is gone.
         let generation = self.state.generation();
         if self.workers.links().iter().any(|link| link.counters.configuration.get() != generation) {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use flowgate::control::compile::Compiler;
 use flowgate::control::core::{Core, CoreParts, NetworkParts};
@@ -48,6 +49,9 @@ use super::host::Host;
 
 /// Questions to the kernel that wait at most; one that finds no room is asked again later.
 const QUESTIONS: usize = 4096;
+
+/// How long a change that is being stored may keep the daemon from its end.
+const LAST_SAVE: Duration = Duration::from_secs(2);
 
 /// Runs the daemon until it is told to stop.
 pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
@@ -135,6 +139,9 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
         Ok(())
     }));
     drop(threads);
+    // A change that nobody was answered yet may still be on its way to a disk that hangs: it is stored as a whole or
+    // not at all, whenever the process ends.
+    runtime.shutdown_timeout(LAST_SAVE);
     ran
 }
 

@@ -6,17 +6,19 @@ use std::time::Duration;
 use tokio::sync::{MutexGuard, broadcast};
 
 use super::scan::{Found, Scan};
-use super::{Core, Inner};
+use super::{Core, Inner, Stored, lock};
 use crate::control::events::{Event, Timestamp};
 use crate::control::failover::FailoverList;
 use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, TargetKey};
-use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone};
+use crate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
     CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
     HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
 };
-use crate::control::socket::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
+use crate::control::socket::{
+    Applied, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
+};
 use crate::control::store::Version;
 use crate::datapath::counters::{
     Counter, DropReason, IcmpAnswer, Outcome, ResetTrigger, Suppressed, WorkerCounters,
@@ -42,6 +44,23 @@ impl Service for Core {
         self.change(change, by)
     }
 
+    fn turn(&self) -> Waiting<'_, Turn> {
+        Box::pin(self.turn())
+    }
+
+    fn make(&self, turn: Turn, drafted: Drafted) -> Waiting<'_, Result<(), ChangeError>> {
+        let Drafted { next, outcomes, by, changes: _ } = drafted;
+        let record = {
+            let inner = self.inner.borrow();
+            ChangeRecord::new(&inner.state, &next, inner.unix_ms(), by.as_deref())
+        };
+        let stored = self.store(turn, Stored { next, record: Some(record), outcomes });
+        Box::pin(async move {
+            let stored = stored.await.unwrap_or_else(|error| Err(error.to_string()));
+            stored.map_err(ChangeError::NotStored)
+        })
+    }
+
     fn history(&self) -> Vec<HistoryEntry> {
         let entry = |version: Version| {
             let Version { generation, change, is_current } = version;
@@ -54,12 +73,12 @@ impl Service for Core {
                 what: change.map(|change| change.what).unwrap_or_default(),
             }
         };
-        self.inner.borrow().store.history().into_iter().map(entry).collect()
+        lock(&self.inner.borrow().store).history().into_iter().map(entry).collect()
     }
 
     fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
         let inner = self.inner.borrow();
-        inner.store.earlier(generation).map_err(|error| Unavailable(error.to_string()))
+        lock(&inner.store).earlier(generation).map_err(|error| Unavailable(error.to_string()))
     }
 
     fn subnets(&self) -> BTreeMap<ForeignId, Zone> {

@@ -5,6 +5,7 @@ mod inband;
 mod overview;
 mod preview;
 mod scans;
+mod storing;
 mod subscribers;
 
 use std::net::Ipv4Addr;
@@ -124,6 +125,13 @@ impl Bench {
         last
     }
 
+    /// Ends the drains that are over, and comes back when that is stored.
+    async fn end_drains(&self) {
+        if let Some(task) = self.core.end_drains() {
+            task.await.unwrap();
+        }
+    }
+
     fn deregister(&self, address: [u8; 4]) {
         let change = Change::DeregisterTargets {
             target_group: "fw".to_owned(),
@@ -193,10 +201,10 @@ fn a_drained_target_is_known_until_its_last_flow_has_ended() {
         assert!(members.iter().all(|member| member.target() != target), "no new flows");
 
         bench.core.advance_clock(99_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         assert!(bench.published().is_none(), "the delay is not over");
         bench.core.advance_clock(1_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         bench.counters.target(target).active_flows.sub(2);
         bench.core.sweep();
         assert_eq!(bench.slot([192, 0, 2, 1]), Some(target), "a worker may begin a flow with it yet");
@@ -238,7 +246,7 @@ fn drains_that_end_together_are_one_change_of_the_forwarding_state_and_told_one_
         bench.published().unwrap();
         let mut events = bench.core.events();
         bench.core.advance_clock(100_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         let mut states = 0;
         while let Ok(message) = bench.inbox.pop() {
             states += usize::from(matches!(message, ToWorker::Forwarding(_)));
@@ -277,7 +285,7 @@ fn a_target_registered_again_while_it_drains_keeps_its_slot() {
         assert_eq!(bench.slot([192, 0, 2, 2]), Some(target));
         assert_eq!(forwarding.conditions[target.index()], Condition::Initial);
         bench.core.advance_clock(1_000_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         assert_eq!(bench.slot([192, 0, 2, 2]), Some(target), "the drain's clock was stopped");
     });
 }

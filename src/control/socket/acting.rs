@@ -1,12 +1,13 @@
-//! The control core as one request for a change sees it: on whose behalf it is made, and whether it is
-//! meant or only rehearsed.
+//! The control core as one request for a change sees it: a copy of the objects, on which its changes are worked
+//! out.
 //!
-//! The dispatcher puts this between a method and the control core, so that every method that changes
-//! something can be rehearsed (`DryRun`) without knowing of it, and none can forget who asked.
+//! The dispatcher puts this between a method and the control core. What a change comes to is then made, and stored,
+//! as one, or only told (`DryRun`): the method does not know which. So the disk is waited for where nothing is
+//! held, every change can be rehearsed, and none can forget who asked.
 
 #![forbid(unsafe_code)]
 
-use super::service::{Applied, ChangeError, Service, TargetStatus, Unavailable, Waiting};
+use super::service::{Applied, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting};
 use super::views::{
     Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Overview, Plan, PortView, Preview, WorkerView,
 };
@@ -21,20 +22,26 @@ use tokio::sync::broadcast::Receiver;
 /// The control core, for one request.
 pub(super) struct Acting<'a> {
     service: &'a dyn Service,
-    by: Option<String>,
-    /// The objects as the changes rehearsed so far would have them; none: changes are meant.
-    rehearsed: Option<RefCell<State>>,
+    /// What the changes so far come to.
+    draft: RefCell<Drafted>,
 }
 
 impl<'a> Acting<'a> {
-    /// Changes are made, and known to be made by `by`.
-    pub(super) fn for_real(service: &'a dyn Service, by: String) -> Self {
-        Acting { service, by: Some(by), rehearsed: None }
+    /// A copy of the objects as they are, for changes by `by`.
+    pub(super) fn new(service: &'a dyn Service, by: String) -> Self {
+        let draft =
+            Drafted { next: service.state(), changes: Vec::new(), outcomes: Vec::new(), by: Some(by) };
+        Acting { service, draft: RefCell::new(draft) }
     }
 
-    /// Changes are carried out on a copy of the objects, and nowhere else.
-    pub(super) fn rehearsing(service: &'a dyn Service) -> Self {
-        Acting { service, by: None, rehearsed: Some(RefCell::new(service.state())) }
+    /// Makes the changes of the objects themselves, in the turn in which the copy was made.
+    ///
+    /// # Errors
+    /// If they cannot be stored; nothing has changed then.
+    pub(super) async fn make(self, turn: Turn) -> Result<(), ChangeError> {
+        let Acting { service, draft } = self;
+        let draft = draft.into_inner();
+        if draft.changes.is_empty() { Ok(()) } else { service.make(turn, draft).await }
     }
 
     /// What the changes so far would do, were they meant.
@@ -47,20 +54,20 @@ impl<'a> Acting<'a> {
 
 impl Service for Acting<'_> {
     fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {
-        let Some(rehearsed) = &self.rehearsed else {
-            return self.service.apply_by(change, by.or(self.by.as_deref()));
-        };
-        let (next, outcome) = rehearsed.borrow().apply(change)?;
+        let mut draft = self.draft.borrow_mut();
+        let (next, outcome) = draft.next.apply(change)?;
         let generation = next.generation();
-        rehearsed.replace(next);
+        if outcome.is_change() {
+            draft.next = next;
+            draft.changes.push(change.clone());
+            draft.outcomes.push(outcome.clone());
+            draft.by = by.map(str::to_owned).or_else(|| draft.by.take());
+        }
         Ok(Applied { generation, outcome })
     }
 
     fn state(&self) -> State {
-        match &self.rehearsed {
-            Some(rehearsed) => rehearsed.borrow().clone(),
-            None => self.service.state(),
-        }
+        self.draft.borrow().next.clone()
     }
 
     fn now(&self) -> Timestamp {

@@ -10,7 +10,7 @@
 
 use super::acting::Acting;
 use super::common::{Common, read};
-use super::methods::node::Nothing;
+use super::methods::{fault, node::Nothing};
 use super::openrpc;
 use super::role::Role;
 use super::rpc::{self, Id, METHOD_NOT_FOUND, Request, RpcError};
@@ -118,13 +118,16 @@ impl Dispatcher {
             Box::pin(async move {
                 let common = Common::take(&mut params)?;
                 let params = read(params)?;
+                let turn = call.service.turn().await;
                 common.check(call.service.state().generation())?;
+                let acting = Acting::new(call.service, call.session.author());
+                let result = function(&Call { service: &acting, session: call.session }, params)?;
                 if common.dry_run {
-                    return write(&rehearse(call, |call| function(call, params)).await?);
+                    drop(turn);
+                    return write(&acting.plan().await);
                 }
-                // From the check above to here nothing waits.
-                let acting = Acting::for_real(call.service, call.session.author());
-                write(&function(&Call { service: &acting, session: call.session }, params)?)
+                acting.make(turn).await.map_err(|error| fault::of_storing(&error))?;
+                write(&result)
             })
         });
         self.add::<P, R>(name, summary, Role::Admin, true, run);
@@ -233,7 +236,7 @@ pub(super) async fn rehearse<R>(
     call: &Call<'_>,
     change: impl FnOnce(&Call<'_>) -> Result<R, RpcError>,
 ) -> Result<Plan, RpcError> {
-    let acting = Acting::rehearsing(call.service);
+    let acting = Acting::new(call.service, call.session.author());
     change(&Call { service: &acting, session: call.session })?;
     Ok(acting.plan().await)
 }

@@ -2,7 +2,7 @@
 //!
 //! The control core implements it, the methods call it, tests put something of their own behind
 //! it. Everything is called on the control core's own thread. Nothing here may wait, but for
-//! [`Service::flows`] and [`Service::preview`], which ask the workers.
+//! [`Service::flows`] and [`Service::preview`], which ask the workers, and [`Service::make`], which waits for the disk.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ use std::future::Future;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 use tokio::sync::broadcast::Receiver;
 
 /// The control core, as the socket sees it.
@@ -34,7 +35,26 @@ pub trait Service {
     /// The objects as they are.
     fn state(&self) -> State;
 
-    /// Makes `change`: it is on disk, and on its way to the workers, when this returns.
+    /// Waits until nobody else changes the objects. As long as the turn is held they are as they are, so that
+    /// what is worked out from them can be made of them.
+    fn turn(&self) -> Waiting<'_, Turn> {
+        Box::pin(std::future::ready(Turn::default()))
+    }
+
+    /// Makes what was worked out in this turn: it is on disk, and on its way to the workers, when this comes
+    /// back. It is made also if nobody waits for that any more.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    fn make(&self, turn: Turn, drafted: Drafted) -> Waiting<'_, Result<(), ChangeError>> {
+        let by = drafted.by.as_deref();
+        let made = drafted.changes.iter().try_for_each(|change| self.apply_by(change, by).map(drop));
+        drop(turn);
+        Box::pin(std::future::ready(made))
+    }
+
+    /// Makes `change`: it is on disk, and on its way to the workers, when this returns. Whoever calls this waits for
+    /// the disk; the socket works changes out on a copy and has them made by [`Service::make`].
     ///
     /// # Errors
     /// [`ChangeError`]; nothing has changed then.
@@ -48,10 +68,12 @@ pub trait Service {
     /// As [`Service::apply`].
     fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError>;
 
-    /// The states that can be gone back to: the present one first, and then the later before the earlier.
+    /// The states that can be gone back to: the present one first, and then the later before the earlier. Waits for
+    /// a change that is being stored, unless it is asked for in a [`Service::turn`].
     fn history(&self) -> Vec<HistoryEntry>;
 
-    /// The state of the history that has this generation; none if there is none.
+    /// The state of the history that has this generation; none if there is none. Waits as
+    /// [`Service::history`] does.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -95,6 +117,34 @@ pub trait Service {
     /// Lets the data path's and the drain clock's time jump ahead. Asked only of a daemon that was
     /// started for tests.
     fn advance_clock(&self, milliseconds: u32);
+}
+
+/// The right to change the objects: one has it at a time, who asked first comes first.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Where nothing takes its time, nothing needs to be held off.
+    _held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Turn {
+    /// The turn of whoever has locked this.
+    #[must_use]
+    pub fn of(held: OwnedMutexGuard<()>) -> Turn {
+        Turn { _held: Some(held) }
+    }
+}
+
+/// Changes that were worked out together, and are made together or not at all.
+#[derive(Clone, Debug)]
+pub struct Drafted {
+    /// The objects as they will be.
+    pub next: State,
+    /// What leads there.
+    pub changes: Vec<Change>,
+    /// What became of what by each.
+    pub outcomes: Vec<Outcome>,
+    /// Whose changes they are, if that is known.
+    pub by: Option<String>,
 }
 
 /// A future of the control core's own thread.

@@ -317,7 +317,7 @@ fn a_change_is_in_the_history_with_who_made_it_and_the_end_of_a_drain_is_not() {
         let apply = |change: &Change, by| bench.core.apply_by(change, by).unwrap().generation;
         assert_eq!(apply(&delay("0"), Some("root")), 1);
         assert_eq!(apply(&deregister(FIRST), None), 2);
-        bench.core.end_drains();
+        bench.end_drains().await;
         assert_eq!(bench.core.state().generation(), 3, "the drain has ended");
         assert_eq!(apply(&delay("5"), Some("root")), 4);
         let history = bench.core.history();

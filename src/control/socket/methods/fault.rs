@@ -29,9 +29,14 @@ pub(super) fn of_model(error: ModelError, parameter: &str, state: &State) -> Rpc
 pub(super) fn of_change(error: ChangeError, parameter: &str, state: &State) -> RpcError {
     match error {
         ChangeError::Refused(error) => of_model(error, parameter, state),
-        ChangeError::NotStored(_) => RpcError::new(INTERNAL_ERROR, "InternalFailure", error.to_string())
-            .hint("look at the state directory's disk and permissions, then repeat the request"),
+        ChangeError::NotStored(_) => of_storing(&error),
     }
+}
+
+/// `error` of a change that broke no rule.
+pub(in crate::control::socket) fn of_storing(error: &ChangeError) -> RpcError {
+    RpcError::new(INTERNAL_ERROR, "InternalFailure", error.to_string())
+        .hint("look at the state directory's disk and permissions, then repeat the request")
 }
 
 /// What workers that do not answer are told as.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const LISTED: usize = 20;
 
 pub(super) fn register(table: &mut Dispatcher) {
-    table.method(
+    table.waiting_method(
         "history",
         "Lists the states that the objects were in and the changes that led to them, the newest first.",
         history,
@@ -43,7 +43,8 @@ pub struct Rollback {
     pub generation: Option<u64>,
 }
 
-fn history(call: &Call<'_>, Nothing {}: Nothing) -> Result<History, RpcError> {
+async fn history(call: &Call<'_>, Nothing {}: Nothing) -> Result<History, RpcError> {
+    let _turn = call.service.turn().await;
     Ok(History { history: call.service.history(), generation: call.service.state().generation() })
 }
 

@@ -10,7 +10,7 @@ pub mod actions;
 pub mod attributes;
 pub mod balancers;
 pub mod failovers;
-mod fault;
+pub(super) mod fault;
 pub mod groups;
 pub mod health;
 pub mod history;

@@ -1,0 +1,192 @@
+//! A disk that takes its time: changes wait for it, one after the other, and nothing else does.
+
+use std::sync::MutexGuard;
+
+use tokio::task::{JoinHandle, spawn_local};
+
+use super::*;
+use crate::control::health::check::Outcome as Check;
+use crate::control::health::{ReasonCode, StateReason};
+use crate::control::socket::Drafted;
+use crate::control::store::read_state;
+
+/// Long enough for everything that does not wait for the disk.
+const A_WHILE: Duration = Duration::from_millis(30);
+
+const FIRST: [u8; 4] = [192, 0, 2, 1];
+
+/// Has a change made as the socket does.
+fn make(bench: &Bench, change: Change) -> JoinHandle<Result<(), ChangeError>> {
+    let core = Rc::clone(&bench.core);
+    spawn_local(async move {
+        let turn = Service::turn(&*core).await;
+        let (next, outcome) = core.state().apply(&change)?;
+        let drafted = Drafted { next, changes: vec![change], outcomes: vec![outcome], by: None };
+        core.make(turn, drafted).await
+    })
+}
+
+/// The disk hangs until this is called.
+fn hung(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap()
+}
+
+fn delay_of(state: &State) -> u64 {
+    state.target_group("fw").unwrap().settings().deregistration_delay.as_secs()
+}
+
+fn on_disk(bench: &Bench) -> State {
+    read_state(&bench.folder.path().join("state"), None).unwrap()
+}
+
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn a_disk_that_hangs_holds_up_changes_in_their_order_and_nothing_else() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        bench.core.hear_health();
+        bench.published().expect("the first forwarding state");
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let changes = [make(&bench, delay("7")), make(&bench, delay("8"))];
+        tokio::time::sleep(A_WHILE).await;
+        assert!(changes.iter().all(|change| !change.is_finished()));
+        assert_eq!(delay_of(&bench.core.state()), 100, "what is not stored is not gone by");
+        assert!(bench.published().is_none());
+
+        // H-7: what checks find reaches the workers meanwhile.
+        let key = TargetKey::new("fw", FIRST.into());
+        for _ in 0..2 {
+            let failure = Check::Failure(StateReason::plain(ReasonCode::Timeout));
+            bench.core.inner.borrow().health.pretend(&key, failure);
+        }
+        bench.core.hear_health();
+        let told = std::iter::from_fn(|| bench.inbox.pop().ok());
+        let told: Vec<_> = told
+            .filter_map(|message| match message {
+                ToWorker::Condition { condition, .. } => Some(condition),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told, [Condition::Unhealthy]);
+
+        drop(disk);
+        for change in changes {
+            change.await.unwrap().unwrap();
+        }
+        let state = bench.core.state();
+        assert_eq!((state.generation(), delay_of(&state)), (2, 8));
+        assert_eq!(on_disk(&bench), state);
+        assert_eq!(bench.published().unwrap().configuration, 2);
+        let kept: Vec<u64> = bench.core.history().iter().map(|entry| entry.generation).collect();
+        assert_eq!(kept, [2, 1]);
+    });
+}
+
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn a_change_that_is_being_stored_is_made_also_if_nobody_waits_for_it_any_more() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let change = make(&bench, delay("7"));
+        tokio::time::sleep(A_WHILE).await;
+        // The connection is gone.
+        change.abort();
+        assert!(change.await.unwrap_err().is_cancelled());
+        let next = make(&bench, delay("8"));
+        drop(disk);
+        next.await.unwrap().unwrap();
+        let state = bench.core.state();
+        assert_eq!((state.generation(), delay_of(&state)), (2, 8), "what came after it came after it");
+        assert_eq!(on_disk(&bench), state);
+    });
+}
+
+#[test]
+fn a_change_that_cannot_be_stored_leaves_room_for_the_next() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let folder = bench.folder.path().join("state");
+        std::fs::rename(&folder, folder.with_extension("away")).unwrap();
+        let refused = make(&bench, delay("7")).await.unwrap().unwrap_err();
+        assert!(matches!(refused, ChangeError::NotStored(_)), "{refused}");
+        assert_eq!(delay_of(&bench.core.state()), 100);
+        std::fs::rename(folder.with_extension("away"), &folder).unwrap();
+        make(&bench, delay("8")).await.unwrap().unwrap();
+        assert_eq!(on_disk(&bench), bench.core.state());
+    });
+}
+
+fn register(last: u8) -> Change {
+    let address = [192, 0, 2, last].into();
+    let targets = vec![crate::control::model::TargetDescription { address, zone: None, weight: None }];
+    Change::RegisterTargets { target_group: "fw".to_owned(), targets }
+}
+
+/// The table that workers choose by, if they were sent one.
+fn table(bench: &mut Bench) -> crate::balance::TargetMap {
+    let forwarding = bench.published().expect("a forwarding state");
+    forwarding.gateways[0].as_ref().expect("a load balancer").map.clone()
+}
+
+// F-4
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn a_table_that_is_built_aside_is_the_one_that_would_have_been_built_and_the_present_one_serves_meanwhile() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let before = table(&mut bench);
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let change = make(&bench, register(3));
+        tokio::time::sleep(A_WHILE).await;
+        bench.core.sweep();
+        // News of a neighbour, say.
+        bench.core.inner.borrow_mut().publish();
+        assert_eq!(table(&mut bench).rows, before.rows);
+        drop(disk);
+        change.await.unwrap().unwrap();
+        let after = table(&mut bench);
+        let mut other = Bench::start();
+        other.core.change(&register(3), None).unwrap();
+        assert_eq!(after.rows, table(&mut other).rows);
+        assert_ne!(after.rows, before.rows);
+    });
+}
+
+// F-4
+#[test]
+fn a_table_that_was_built_for_a_state_which_could_not_be_stored_is_not_used() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let before = table(&mut bench);
+        std::fs::remove_dir_all(bench.folder.path().join("state")).unwrap();
+        make(&bench, register(3)).await.unwrap().unwrap_err();
+        bench.core.inner.borrow_mut().publish();
+        assert_eq!(table(&mut bench).rows, before.rows);
+    });
+}
+
+// T-4
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn a_drain_that_ends_while_a_change_is_stored_ends_after_it() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        bench.deregister(FIRST);
+        bench.core.advance_clock(100_000);
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let change = make(&bench, Change::DeleteListener { listener: "gw".to_owned() });
+        tokio::time::sleep(A_WHILE).await;
+        assert!(bench.core.end_drains().is_none(), "it is asked again");
+        drop(disk);
+        change.await.unwrap().unwrap();
+        bench.end_drains().await;
+        let state = bench.core.state();
+        assert!(!state.target_group("fw").unwrap().targets.contains_key(&FIRST.into()));
+        assert_eq!((state.generation(), &on_disk(&bench)), (3, &state));
+    });
+}
