@@ -30,7 +30,7 @@ impl Departed {
     }
 
     /// What a slot had counted when its last holder left, if it had one.
-    pub(super) fn before(&self, id: TargetId) -> Option<&Counts> {
+    pub(super) fn all_before(&self, id: TargetId) -> Option<&Counts> {
         self.before.get(&id)
     }
 

@@ -201,7 +201,7 @@ impl Inner {
                 resets: reset_counts(|trigger| counters.resets[trigger.index()].get()),
             };
         }
-        match self.departed.before(id) {
+        match self.departed.all_before(id) {
             Some(before) => traffic.since(traffic_by_name(before)),
             None => traffic,
         }
