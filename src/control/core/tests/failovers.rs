@@ -192,7 +192,7 @@ fn a_drain_is_recorded_until_its_last_flow_is_gone() {
         bench.counters.target(target).active_flows.add(2);
         bench.deregister(FIRST);
         bench.core.advance_clock(100_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         let generation = bench.published().unwrap().configuration;
         bench.counters.configuration_since.set(bench.cycles());
         bench.counters.configuration.set(generation);

@@ -102,7 +102,7 @@ fn a_drain_has_its_clock_and_a_target_that_is_gone_is_shown_while_it_has_flows()
         assert!(target(&overview, [192, 0, 2, 2]).drain.is_none());
 
         bench.core.advance_clock(100_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         bench.published();
         let overview = look(&bench);
         assert!(overview.at >= drain.ends, "the advanced clock is the one that is told");
@@ -131,7 +131,7 @@ fn the_next_holder_of_a_slot_begins_at_nothing() {
         bench.counters.target(slot).resets[ResetTrigger::Deregistration.index()].add(5);
         bench.deregister([192, 0, 2, 1]);
         bench.core.advance_clock(100_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         bench.published();
         bench.core.sweep();
         let targets = vec![crate::control::model::TargetDescription {
