@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use flowgate::control::model::registry::{self, ObjectKind};
 use flowgate::control::model::{State, objects_schema};
+use flowgate::control::monitor::metrics::{FAMILIES, Kind};
 use flowgate::control::node::{NodeConfig, node_schema};
 use flowgate::control::socket::methods;
 use schemars::Schema;
@@ -88,6 +89,63 @@ fn the_verbs_of_the_command_line_are_those_it_has() {
     let (before, rest) = text.split_once(begin).expect("the page has a place for the verbs");
     let (_, after) = rest.split_once(end).expect("the verbs' place has an end");
     assert_current(COMMAND_LINE, &format!("{before}{begin}\n{}\n{end}{after}", verb_table()));
+}
+
+#[test]
+fn the_metrics_are_those_that_are_served() {
+    const METRICS: &str = "docs/metrics.md";
+    let mut text = read(METRICS);
+    for (place, table) in [("cloudwatch", cloudwatch_table()), ("series", series_tables())] {
+        let (begin, end) = (format!("<!-- {place}: begin -->\n"), format!("<!-- {place}: end -->"));
+        let (before, rest) = text.split_once(&begin).expect("the page has a place for the table");
+        let (_, after) = rest.split_once(&end).expect("the table's place has an end");
+        text = format!("{before}{begin}\n{table}\n{end}{after}");
+    }
+    assert_current(METRICS, &text);
+}
+
+/// What CloudWatch calls a Gateway Load Balancer's figures, and those of ours that are the same.
+fn cloudwatch_table() -> String {
+    let all = || FAMILIES.iter().flat_map(|(_, families)| families.iter());
+    let mut names: Vec<&str> = all().flat_map(|family| family.cloudwatch_names()).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut text = "| CloudWatch | ours |\n|---|---|\n".to_owned();
+    for name in names {
+        let ours = all().filter(|family| family.cloudwatch_names().contains(&name));
+        let ours: Vec<_> = ours.map(|family| format!("`{}{}`", family.name(), selector(name))).collect();
+        writeln!(text, "| `{name}` | {} |", ours.join("<br>")).expect("a String");
+    }
+    text
+}
+
+/// Which of a family's series have CloudWatch's figure of that name, where it is not their sum.
+fn selector(cloudwatch: &str) -> &'static str {
+    match cloudwatch {
+        "HealthyHostCount" => "{state=\"healthy\"}",
+        "UnHealthyHostCount" => "{state=\"unhealthy\"}",
+        "RejectedFlowCount_TCP" => "{protocol=\"tcp\"}",
+        _ => "",
+    }
+}
+
+fn series_tables() -> String {
+    let mut text = String::new();
+    for (about, families) in FAMILIES {
+        writeln!(text, "### {about}\n\n| name | type | labels | |\n|---|---|---|---|").expect("a String");
+        for family in *families {
+            let kind = match family.kind() {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+                Kind::Histogram => "histogram",
+            };
+            let labels: Vec<_> = family.labels().iter().map(|label| format!("`{label}`")).collect();
+            let (name, labels, help) = (family.name(), labels.join(", "), family.help());
+            writeln!(text, "| `{name}` | {kind} | {labels} | {help} |").expect("a String");
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn verb_table() -> String {

@@ -8,7 +8,8 @@
 //! and addresses comes in by `core/network.rs`. The socket reaches all this
 //! as a [`Service`](super::socket::Service), in `core/service.rs`.
 
-mod departed;
+mod accounts;
+mod counters;
 mod endpoints;
 mod failovers;
 mod inband;
@@ -39,7 +40,9 @@ use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
+use super::histogram::{DISK_BOUNDS, Histogram};
 use super::model::{Change, ChangeRecord, Drain, MAX_TARGETS, Outcome, Registration, State, TargetChange};
+use super::monitor::metrics::Buffers;
 use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
@@ -47,7 +50,8 @@ use super::socket::{Applied, ChangeError, Turn};
 use super::store::{Store, StoreError};
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
-use departed::Departed;
+use accounts::Accounts;
+pub use accounts::Measures;
 use failovers::Failovers;
 use inband::InBand;
 use network::Network;
@@ -68,6 +72,9 @@ const EVENT_QUEUE: usize = 2 * MAX_TARGETS;
 /// What a port is and counts, asked of whoever owns it.
 pub type PortViews = Box<dyn Fn() -> Vec<super::socket::views::PortView>>;
 
+/// How many packet buffers each worker has, asked of whoever owns them.
+pub type BufferViews = Box<dyn Fn() -> Vec<Buffers>>;
+
 /// What the control core is made of.
 pub struct CoreParts {
     /// The objects.
@@ -86,6 +93,8 @@ pub struct CoreParts {
     pub network: NetworkParts,
     /// The ports.
     pub ports: PortViews,
+    /// The packet buffers.
+    pub buffers: BufferViews,
 }
 
 /// The control core. It lives on one thread; its methods borrow what is inside for as long as they run
@@ -95,7 +104,10 @@ pub struct Core {
     health_events: RefCell<mpsc::UnboundedReceiver<HealthEvent>>,
     events: broadcast::Sender<Event>,
     started: Instant,
+    /// The same by the wall's clock.
+    started_at: Timestamp,
     ports: PortViews,
+    buffers: BufferViews,
     /// Only one scan of the flow tables runs at a time.
     scanning: tokio::sync::Mutex<()>,
     /// The objects are changed by one at a time, from the state that a change is worked out from until it is stored.
@@ -129,7 +141,7 @@ struct Inner {
     workers: Workers,
     network: Network,
     resets: Resets,
-    departed: Departed,
+    accounts: Accounts,
     inband: InBand,
     failovers: Failovers,
     scan: Option<Scan>,
@@ -137,6 +149,9 @@ struct Inner {
     scans: u32,
     /// How far the clock was set forward (tests of timers).
     ahead: Duration,
+    /// How long it took to store each change, and how many could not be stored.
+    stored: Histogram,
+    not_stored: u64,
 }
 
 impl Core {
@@ -156,17 +171,21 @@ impl Core {
                 workers: parts.workers,
                 network: Network::new(parts.network),
                 resets: Resets::default(),
-                departed: Departed::default(),
+                accounts: Accounts::default(),
                 inband: InBand::default(),
                 failovers,
                 scan: None,
                 scans: 0,
                 ahead: Duration::ZERO,
+                stored: Histogram::new(DISK_BOUNDS),
+                not_stored: 0,
             }),
             health_events: RefCell::new(parts.health_events),
             events,
             started: Instant::now(),
+            started_at: Timestamp::now(),
             ports: parts.ports,
+            buffers: parts.buffers,
             scanning: tokio::sync::Mutex::new(()),
             changing: Arc::default(),
             me: Weak::clone(me),
@@ -233,6 +252,7 @@ impl Core {
     fn health_changed(&self, event: HealthEvent) {
         let mut inner = self.inner.borrow_mut();
         let counts = inner.counts(&event.key);
+        inner.accounts.health_changed(&event.key.group, event.to);
         let sequence = inner.tell_condition(&event.key);
         inner.record_health(&event, counts, sequence);
         let (reason, description) =
@@ -304,11 +324,13 @@ impl Core {
         tokio::task::spawn_local(async move {
             let state = next.clone();
             let done = tokio::task::spawn_blocking(move || {
+                let began = Instant::now();
                 let saved = lock(&store).save(&state, record);
+                let took = began.elapsed();
                 if saved.is_ok() {
                     ahead.build();
                 }
-                (ahead, saved)
+                (ahead, saved.map(|()| took))
             });
             let (ahead, saved) = match done.await {
                 Ok((ahead, saved)) => (Some(ahead), saved.map_err(|error| error.to_string())),
@@ -317,12 +339,16 @@ impl Core {
             if let Some(core) = core.upgrade() {
                 let mut inner = core.inner.borrow_mut();
                 inner.compiler.end_ahead(ahead);
-                if saved.is_ok() {
-                    inner.adopt(next, &outcomes, &core.events);
+                match &saved {
+                    Ok(took) => {
+                        inner.stored.observe(*took);
+                        inner.adopt(next, &outcomes, &core.events);
+                    }
+                    Err(_) => inner.not_stored += 1,
                 }
             }
             drop(turn);
-            saved
+            saved.map(|_| ())
         })
     }
 
@@ -383,7 +409,9 @@ impl Core {
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
     fn sweep(&self) {
         let mut inner = self.inner.borrow_mut();
-        inner.sweep_inband(Instant::now());
+        let now = Instant::now();
+        inner.sweep_inband(now);
+        inner.note_peaks(now);
         inner.sweep_failovers();
         for what in inner.summed_resets() {
             self.tell(Event::now(what));
@@ -415,7 +443,11 @@ impl Inner {
         outcomes: &[Outcome],
         events: &broadcast::Sender<Event>,
     ) -> Result<(), StoreError> {
-        lock(&self.store).save(&next, record)?;
+        let began = Instant::now();
+        let saved = lock(&self.store).save(&next, record);
+        self.not_stored += u64::from(saved.is_err());
+        saved?;
+        self.stored.observe(began.elapsed());
         self.adopt(next, outcomes, events);
         Ok(())
     }
@@ -458,6 +490,7 @@ impl Inner {
         let mac = |hop: &Hop| network.mac(hop);
         let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict, mac);
         self.workers.publish(forwarding);
+        self.follow_accounts();
         self.follow_inband();
         self.network.published();
     }
@@ -503,13 +536,9 @@ impl Inner {
         for key in &gone {
             self.record_gone(key);
             if let Some(slot) = self.slots.get(key) {
-                self.departed.leave(key, slot.id, self.slot_counters(slot.id));
+                self.close_account(slot);
             }
             self.slots.release(key);
-        }
-        if !gone.is_empty() {
-            let state = &self.state;
-            self.departed.keep_groups(|group| state.target_group(group).is_ok());
         }
         !gone.is_empty()
     }

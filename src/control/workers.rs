@@ -14,6 +14,7 @@ use crate::id::{TargetId, WorkerId};
 use crate::io::clock::Clock;
 use crate::wire::ethernet::MacAddr;
 
+use super::histogram::{FOLLOW_BOUNDS, Histogram};
 use super::neighbours::Hop;
 use super::slots::Slot;
 
@@ -76,6 +77,16 @@ impl WorkerLink {
         if moved { Duration::ZERO } else { self.alive_at.elapsed() }
     }
 
+    /// Messages on their way to the worker: those in the ring, and those that wait for room in it.
+    pub fn to_worker(&self) -> (usize, usize) {
+        (self.to.buffer().capacity() - self.to.slots(), self.backlog.len())
+    }
+
+    /// Messages of the worker that wait in the ring.
+    pub fn from_worker(&self) -> usize {
+        self.from.slots()
+    }
+
     fn send(&mut self, message: ToWorker) {
         self.backlog.push_back(message);
         self.flush();
@@ -106,6 +117,8 @@ pub struct Workers {
     sequence: u64,
     underway: VecDeque<Underway>,
     slowest_condition: Duration,
+    /// How long each condition took from the decision to the last worker (H-7).
+    conditions: Histogram,
     published: Instant,
 }
 
@@ -113,7 +126,8 @@ impl Workers {
     /// These workers, whose clock this is.
     pub fn new(links: Vec<WorkerLink>, clock: Clock) -> Workers {
         let (underway, slowest_condition) = (VecDeque::new(), Duration::ZERO);
-        Workers { links, clock, sequence: 0, underway, slowest_condition, published: Instant::now() }
+        let (conditions, published) = (Histogram::new(FOLLOW_BOUNDS), Instant::now());
+        Workers { links, clock, sequence: 0, underway, slowest_condition, conditions, published }
     }
 
     /// The workers' clock.
@@ -125,6 +139,11 @@ impl Workers {
     /// went by it (H-7).
     pub fn slowest_condition(&self) -> Duration {
         self.slowest_condition
+    }
+
+    /// How long conditions took so, each of them.
+    pub fn conditions(&self) -> &Histogram {
+        &self.conditions
     }
 
     /// Each of them.
@@ -242,6 +261,7 @@ impl Workers {
             let took = self.clock.duration_of(underway.slowest);
             tracing::debug!(sequence, ?took, "a condition is in force on every worker");
             self.slowest_condition = self.slowest_condition.max(took);
+            self.conditions.observe(took);
             self.underway.drain(..=place);
         }
     }

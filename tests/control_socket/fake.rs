@@ -349,6 +349,11 @@ impl Service for Fake {
             received: 1000,
             sent: 900,
             missed: 0,
+            received_bytes: 640,
+            sent_bytes: 600,
+            no_buffer: 0,
+            receive_errors: 0,
+            send_errors: 0,
         }]
     }
 

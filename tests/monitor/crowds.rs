@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::served::{LIMITS, Served, get};
 use flowgate::control::http::Limits;
+use flowgate::control::monitor::metrics::HELD;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -28,4 +29,42 @@ fn a_request_that_comes_a_byte_at_a_time_ends_when_patience_does() {
         }
     }
     assert_ne!(slow.answer().map(|answer| answer.status), Some(200));
+}
+
+#[test]
+fn scrapers_that_never_read_give_way_to_those_who_do() {
+    // Three megabytes an answer: more than any socket's buffers hold.
+    let served = Served::with_targets(1000, "127.0.0.1:0", Limits::default());
+    let mut deaf: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut client = served.connect();
+            client.send(get("/metrics", ""));
+            client
+        })
+        .collect();
+    let answer = served.get("/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.len() > 2_000_000, "{} bytes", answer.body.len());
+    let start = Instant::now();
+    while !deaf.iter().take(20 - HELD).all(Client::is_reset) {
+        assert!(start.elapsed() < Duration::from_secs(60), "all of them are still served");
+        assert_eq!(served.get("/readyz").status, 200);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    deaf.truncate(0);
+    let text = served.get("/metrics").body;
+    assert!(text.contains("flowgate_monitor_scrapes_given_up_total "), "they are counted");
+}
+
+#[test]
+fn a_scraper_that_never_reads_is_ended_when_patience_is() {
+    let served = Served::with_targets(1000, "127.0.0.1:0", LIMITS);
+    let mut deaf = served.connect();
+    deaf.send(get("/metrics", ""));
+    let start = Instant::now();
+    while !deaf.is_reset() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it is still served");
+        assert_eq!(served.get("/readyz").status, 200);
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

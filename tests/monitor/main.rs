@@ -4,5 +4,7 @@
 #[expect(dead_code, reason = "what posts forms is for the elbv2 endpoint's tests")]
 mod client;
 mod crowds;
+mod metrics;
 mod paths;
+mod sample;
 mod served;

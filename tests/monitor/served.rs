@@ -1,7 +1,9 @@
 //! An endpoint in service, on a thread of its own, and a client's request.
 
 use crate::client::{Answer, Client};
+use crate::sample;
 use flowgate::control::http::Limits;
+use flowgate::control::monitor::metrics::Snapshot;
 use flowgate::control::monitor::{Behind, Endpoint, Readiness, Source, serve};
 use flowgate::control::node::Monitor;
 use std::net::SocketAddr;
@@ -20,19 +22,25 @@ pub const LIMITS: Limits =
 #[derive(Clone)]
 pub struct Node {
     pub readiness: Arc<Mutex<Readiness>>,
+    /// How many targets it has.
+    pub targets: u16,
 }
 
 impl Source for Node {
     fn readiness(&self) -> Readiness {
         self.readiness.lock().unwrap().clone()
     }
+
+    fn snapshot(&self) -> Snapshot {
+        sample::snapshot(2, self.targets)
+    }
 }
 
 impl Node {
-    fn sound() -> Node {
+    fn sound(targets: u16) -> Node {
         let silent_for = vec![Duration::from_millis(1)];
         let readiness = Readiness { silent_for, generation: 3, ..Readiness::default() };
-        Node { readiness: Arc::new(Mutex::new(readiness)) }
+        Node { readiness: Arc::new(Mutex::new(readiness)), targets }
     }
 }
 
@@ -49,10 +57,14 @@ impl Served {
     }
 
     pub fn start_with(address: &str, limits: Limits) -> Self {
+        Served::with_targets(4, address, limits)
+    }
+
+    pub fn with_targets(targets: u16, address: &str, limits: Limits) -> Self {
         let config: Monitor = toml::from_str(&format!("address = \"{address}\"")).unwrap();
         let (ready, started) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
-        let node = Node::sound();
+        let node = Node::sound(targets);
         let behind_it = node.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -3,6 +3,7 @@
 use std::io;
 
 use flowgate::control::host::HOST_RING;
+use flowgate::control::monitor::metrics::Buffers;
 use flowgate::control::node::{self, HugePages, NodeConfig};
 use flowgate::control::socket::views::PortView;
 use flowgate::datapath::fragments::HELD;
@@ -35,8 +36,9 @@ pub struct Devices {
     pub ports: Vec<Port>,
     /// Their names.
     names: Vec<String>,
-    /// What each worker receives into.
+    /// What each worker receives into, and how many packets each of them has.
     pools: Vec<Mempool>,
+    packets: u32,
     /// What the frames of the host's network stack are put into; `None` if it sees every port by itself.
     pub host_pool: Option<Mempool>,
     pub eal: Eal,
@@ -114,12 +116,18 @@ impl Devices {
             ports.push(opened);
         }
         let names = config.ports.iter().map(|port| port.name.to_string()).collect();
-        Ok(Devices { ports, names, pools, host_pool, eal })
+        Ok(Devices { ports, names, pools, packets, host_pool, eal })
     }
 
     /// Bytes of a page that a worker's packets lie in; 0 if DPDK does not tell.
     pub fn page_size(&self, worker: u16) -> u64 {
         self.pools.get(usize::from(worker)).map_or(0, Mempool::page_size)
+    }
+
+    /// Each worker's packet buffers.
+    pub fn buffers(&self) -> Vec<Buffers> {
+        let all = u64::from(self.packets);
+        self.pools.iter().map(|pool| Buffers { in_use: u64::from(pool.in_use()), all }).collect()
     }
 
     /// A worker's queue of every port.
@@ -150,8 +158,13 @@ impl Devices {
                     link_up: port.link().is_ok_and(|link| link.up),
                     queues: u16::try_from(port.queues()).unwrap_or(u16::MAX),
                     received: stats.rx_packets,
+                    received_bytes: stats.rx_bytes,
                     sent: stats.tx_packets,
+                    sent_bytes: stats.tx_bytes,
                     missed: stats.rx_missed + stats.rx_no_buffer,
+                    no_buffer: stats.rx_no_buffer,
+                    receive_errors: stats.rx_errors,
+                    send_errors: stats.tx_errors,
                 }
             })
             .collect()

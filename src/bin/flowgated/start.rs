@@ -96,7 +96,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     }
     let ran = runtime.block_on(tokio::task::LocalSet::new().run_until(async {
         let (health, health_events) = HealthEngine::new(SocketChecker::default());
-        let views = Rc::clone(&devices);
+        let (views, pools) = (Rc::clone(&devices), Rc::clone(&devices));
         let (questions, asked) = mpsc::channel(QUESTIONS);
         let (tell, news) = mpsc::unbounded_channel();
         tokio::task::spawn_local(watch(watched, asked, tell));
@@ -109,6 +109,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             workers: Workers::new(links, clock),
             network: NetworkParts { neighbours: Neighbours::new(static_neighbours(config)), questions },
             ports: Box::new(move || views.views()),
+            buffers: Box::new(move || pools.buffers()),
         });
         let _ending = Ending(Rc::clone(&core));
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });

@@ -138,8 +138,8 @@ impl Core {
         let mut inner = self.inner.borrow_mut();
         inner.hear_failovers();
         let now = Instant::now();
-        let Inner { failovers, slots, workers, departed, .. } = &mut *inner;
-        failovers.recorder.interrupt(|key| counts(key, slots, workers, departed), now);
+        let Inner { failovers, slots, workers, accounts, .. } = &mut *inner;
+        failovers.recorder.interrupt(|key| counts(key, slots, workers, accounts), now);
         inner.tell_failovers(&self.events);
         let Failovers { recorder, kept, writer, .. } = &mut inner.failovers;
         writer.end(|| kept.text(&recorder.open(), recorder.next_id()));
@@ -187,8 +187,8 @@ impl Inner {
     /// Reads what is counted of the targets that have a record, and has the records stored.
     pub(super) fn sweep_failovers(&mut self) {
         let now = Instant::now();
-        let Inner { failovers, slots, workers, departed, .. } = self;
-        failovers.recorder.look(|key| counts(key, slots, workers, departed), now);
+        let Inner { failovers, slots, workers, accounts, .. } = self;
+        failovers.recorder.look(|key| counts(key, slots, workers, accounts), now);
     }
 
     /// Every record, the newest first.
@@ -201,7 +201,7 @@ impl Inner {
 
     /// What is counted of a target by now.
     pub(super) fn counts(&self, key: &TargetKey) -> Counts {
-        counts(key, &self.slots, &self.workers, &self.departed)
+        counts(key, &self.slots, &self.workers, &self.accounts)
     }
 
     fn beginning(&self, key: &TargetKey, cause: Cause, decided: Moment) -> Beginning {
@@ -229,7 +229,7 @@ impl Inner {
 
     /// Takes what the workers said since this was last asked.
     fn hear_failovers(&mut self) {
-        let Inner { failovers, slots, workers, departed, .. } = self;
+        let Inner { failovers, slots, workers, accounts, .. } = self;
         let Failovers { recorder, heard, .. } = failovers;
         let instant = Instants::of(workers);
         for (sequence, worker, at) in heard.applied.drain(..) {
@@ -238,7 +238,7 @@ impl Inner {
         for record in heard.resets.drain(..) {
             let Some(key) = record.target.and_then(|id| slots.holder(id)) else { continue };
             let what = (record.endpoint, (record.to, record.from));
-            let counts = || counts(key, slots, workers, departed);
+            let counts = || counts(key, slots, workers, accounts);
             recorder.reset(key, record.trigger, what, instant.at(record.at_cycles), counts);
         }
         // After the resets of every worker: who comes back may be told of by another one than who was reset.
@@ -337,7 +337,7 @@ fn policy(group: &TargetGroup, cause: Cause) -> Policy {
     }
 }
 
-fn counts(key: &TargetKey, slots: &super::Slots, workers: &Workers, departed: &super::Departed) -> Counts {
+fn counts(key: &TargetKey, slots: &super::Slots, workers: &Workers, accounts: &super::Accounts) -> Counts {
     let messages_lost = workers.sum(|all| &all.events_lost);
     let Some(slot) = slots.get(key) else { return Counts { messages_lost, ..Counts::default() } };
     let id = slot.id;
@@ -350,16 +350,16 @@ fn counts(key: &TargetKey, slots: &super::Slots, workers: &Workers, departed: &s
         reset_flows: sum(&|all| &all.troubles(id).reset_flows),
         resets: std::array::from_fn(|trigger| sum(&|all| &all.target(id).resets[trigger])),
         suppressed: std::array::from_fn(|why| sum(&|all| &all.troubles(id).suppressed[why])),
-        last_returned: last_returned(id, workers, departed),
+        last_returned: last_returned(id, workers, accounts),
         messages_lost,
     }
 }
 
 /// When a slot's holder returned a packet last.
-fn last_returned(id: TargetId, workers: &Workers, departed: &super::Departed) -> Option<Instant> {
+fn last_returned(id: TargetId, workers: &Workers, accounts: &super::Accounts) -> Option<Instant> {
     // The stamp of a holder that has returned nothing is the one of the holder before.
     let returned = workers.sum(|all| &all.target(id).packets_back);
-    if returned == departed.before(id, "PacketsFromTarget") {
+    if returned == accounts.before(id).packets_back {
         return None;
     }
     let last = workers.links().iter().map(|link| link.counters.target(id).last_back.get()).max()?;

@@ -109,6 +109,16 @@ impl Inner {
         told
     }
 
+    /// For how long `key` has returned nothing of what it was sent, by the last look.
+    pub(super) fn inband_silence(&self, key: &TargetKey, now: Instant) -> Duration {
+        let slot = self.slots.get(key);
+        let known = slot.and_then(|slot| {
+            let known = self.inband.silences.get(&slot.id)?;
+            (known.0 == slot.generation).then(|| known.1.lasted(now))
+        });
+        known.unwrap_or_default()
+    }
+
     /// How `key` stands by the traffic itself.
     pub(super) fn inband_view(&self, key: &TargetKey) -> Option<InBandView> {
         let slot = self.slots.get(key)?;

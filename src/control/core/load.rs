@@ -31,9 +31,7 @@ impl Inner {
 
     fn load(&self, link: &WorkerLink, window: Duration) -> WorkerLoad {
         let (clock, counters) = (self.workers.clock(), &link.counters);
-        let ahead = u32::try_from(self.ahead.as_millis()).unwrap_or(u32::MAX);
-        let window = u32::try_from(window.as_millis()).unwrap_or(u32::MAX);
-        let recent = counters.longest_rounds.within(clock.now().plus(ahead), window);
+        let recent = self.longest_within(link, window);
         let [half_open, established, other, closed, expired, owing] =
             std::array::from_fn(|state| counters.flow_states[state].get());
         let bursts = BURST_CLASS_FROM.into_iter().zip(counters.bursts.by_class());
@@ -57,6 +55,13 @@ impl Inner {
         }
     }
 
+    /// The longest round of the time just past.
+    pub(super) fn longest_within(&self, link: &WorkerLink, window: Duration) -> Round {
+        let ahead = u32::try_from(self.ahead.as_millis()).unwrap_or(u32::MAX);
+        let window = u32::try_from(window.as_millis()).unwrap_or(u32::MAX);
+        link.counters.longest_rounds.within(self.workers.clock().now().plus(ahead), window)
+    }
+
     fn longest(&self, round: Round) -> Option<LongestBurst> {
         let clock = self.workers.clock();
         let microseconds = clock.duration_of(round.cycles).as_secs_f64() * 1e6;
@@ -68,13 +73,14 @@ impl Inner {
 }
 
 /// A size of pages as people write it.
-fn page_size(bytes: u64) -> String {
+pub(super) fn page_size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.into_iter().find(|(unit, _)| bytes >= *unit);
     unit.map_or_else(|| "unknown".to_owned(), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-fn page_kind(pages: PageKind) -> &'static str {
+/// A kind of pages as people write it.
+pub(super) fn page_kind(pages: PageKind) -> &'static str {
     match pages {
         PageKind::Reserved1G => "1 GiB",
         PageKind::Reserved2M => "2 MiB",

@@ -1,18 +1,191 @@
 //! The control core as the monitoring endpoint sees it.
 
-use super::Core;
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use super::accounts::OfTarget;
+use super::load::{page_kind, page_size};
+use super::{Core, Inner};
+use crate::control::health::{HealthState, ReasonCode};
+use crate::control::monitor::metrics::{
+    self, Buffers, OfBalancer, OfEndpoint, OfGroup, OfMonitor, OfWorker, OfZone, Snapshot,
+};
 use crate::control::monitor::{Readiness, Source};
 use crate::control::workers::WorkerLink;
+use crate::datapath::counters::{Counter, ResetTrigger, Suppressed, WorkerCounters};
+use crate::id::{EndpointId, GatewayId};
+
+/// The time of which the longest round is shown: the last minute, to which they are kept.
+const LONGEST_OF: Duration = Duration::from_secs(60);
 
 impl Source for Core {
     fn readiness(&self) -> Readiness {
-        let inner = self.inner.borrow();
-        let generation = inner.state.generation();
+        self.inner.borrow().readiness()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let (ports, buffers) = ((self.ports)(), (self.buffers)());
+        let (started, uptime) = (seconds(self.started_at.unix_ms()), self.started.elapsed());
+        let snapshot = self.inner.borrow().snapshot(&buffers);
+        Snapshot { started, uptime, ports, ..snapshot }
+    }
+}
+
+/// Milliseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit into 53 bits for 285,000 years")]
+fn seconds(unix_ms: i64) -> f64 {
+    unix_ms as f64 / 1000.0
+}
+
+impl Inner {
+    fn readiness(&self) -> Readiness {
+        let generation = self.state.generation();
         Readiness {
-            silent_for: inner.workers.links().iter().map(WorkerLink::silent_for).collect(),
+            silent_for: self.workers.links().iter().map(WorkerLink::silent_for).collect(),
             generation,
-            behind: inner.workers.behind(generation),
+            behind: self.workers.behind(generation),
             taken_out: None,
+        }
+    }
+
+    fn snapshot(&self, buffers: &[Buffers]) -> Snapshot {
+        let readiness = self.readiness();
+        let all = self.accounted();
+        let balancers = self.state.load_balancers().filter_map(|balancer| {
+            let id = self.compiler.gateway_id(&balancer.name)?;
+            let (name, measures) = all.balancers.get_key_value(balancer.name.as_str())?;
+            Some(OfBalancer { name: Arc::clone(name), measures: *measures, ..self.of_balancer(id) })
+        });
+        let mut zones: Vec<OfZone> = all
+            .zones
+            .iter()
+            .map(|((balancer, zone), measures)| OfZone {
+                balancer: Arc::clone(balancer),
+                zone: Arc::clone(zone),
+                measures: *measures,
+            })
+            .collect();
+        zones.sort_by(|a, b| (&a.balancer, &a.zone).cmp(&(&b.balancer, &b.zone)));
+        let groups = self.state.target_groups().filter_map(|group| {
+            let (name, measures) = all.groups.get_key_value(group.name.as_str())?;
+            let balancer = self.state.load_balancer_using(&group.name);
+            Some(OfGroup {
+                balancer: balancer.map_or_else(|| Arc::from(""), |balancer| balancer.name.as_str().into()),
+                name: Arc::clone(name),
+                measures: *measures,
+                checks: self.health.group_checks(name),
+                health_changes: self.accounts.health_changes(name),
+                detection: group.settings().health_check.detection_time(),
+            })
+        });
+        Snapshot {
+            started: 0.0,
+            uptime: Duration::ZERO,
+            generation: readiness.generation,
+            is_healthy: readiness.is_healthy(),
+            is_ready: readiness.is_ready(),
+            cycles_per_second: self.workers.clock().cycles_per_second(),
+            stored: self.stored.clone(),
+            not_stored: self.not_stored,
+            conditions: self.workers.conditions().clone(),
+            peak: all.node.peak,
+            workers: self
+                .workers
+                .links()
+                .iter()
+                .enumerate()
+                .map(|(number, link)| self.of_worker(link, buffers.get(number).copied().unwrap_or_default()))
+                .collect(),
+            slots: self.slots.len(),
+            ports: Vec::new(),
+            endpoints: self.of_endpoints(),
+            balancers: balancers.collect(),
+            zones,
+            groups: groups.collect(),
+            targets: all.targets.iter().map(|target| self.of_target(target)).collect(),
+            monitor: OfMonitor::default(),
+        }
+    }
+
+    fn of_balancer(&self, id: GatewayId) -> OfBalancer {
+        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
+        OfBalancer {
+            name: Arc::from(""),
+            measures: super::Measures::default(),
+            rejected: [
+                sum(&|all| &all.gateway(id).rejected_flows),
+                sum(&|all| &all.gateway(id).rejected_flows_tcp),
+            ],
+            fail_open: sum(&|all| &all.gateway(id).fail_open_flows),
+            stateless: sum(&|all| &all.gateway(id).stateless_packets),
+            resets: std::array::from_fn(|n| {
+                sum(&|all| &all.gateway(id).resets[ResetTrigger::ALL[n].index()])
+            }),
+            suppressed: std::array::from_fn(|n| {
+                sum(&|all| &all.gateway(id).suppressed[Suppressed::ALL[n].index()])
+            }),
+        }
+    }
+
+    fn of_endpoints(&self) -> Vec<OfEndpoint> {
+        let endpoints = self.compiler.node().endpoints.iter().zip((0..).map(EndpointId));
+        let of_each = endpoints.map(|(endpoint, id)| {
+            let balancer = self.state.load_balancer(endpoint.load_balancer.as_str()).ok();
+            OfEndpoint {
+                name: endpoint.name.to_string(),
+                balancer: balancer.map(|balancer| balancer.name.to_string()).unwrap_or_default(),
+                flows: self.workers.sum(|counters| counters.endpoint_flows(id)),
+            }
+        });
+        of_each.collect()
+    }
+
+    fn of_worker(&self, link: &WorkerLink, buffers: Buffers) -> OfWorker {
+        let clock = self.workers.clock();
+        let longest = [self.longest_within(link, LONGEST_OF), link.counters.longest_rounds.ever()];
+        let (ring, before) = link.to_worker();
+        OfWorker {
+            worker: link.id.0.to_string(),
+            core: link.core.to_string(),
+            packet_memory: page_size(link.packet_pages),
+            table_memory: page_kind(link.table_pages),
+            capacity: link.capacity,
+            counters: Arc::clone(&link.counters),
+            silent_for: link.silent_for(),
+            longest: longest.map(|round| clock.duration_of(round.cycles)),
+            to_worker: [ring, before],
+            from_worker: link.from_worker(),
+            buffers,
+        }
+    }
+
+    fn of_target(&self, target: &OfTarget) -> metrics::OfTarget {
+        let OfTarget { key, balancer, zone, measures, health } = target;
+        let none = || Arc::from("");
+        let group = self.state.target_group(&key.group).ok();
+        let registered = group.and_then(|group| group.targets.get(&key.address));
+        let drain_ends = self.drains.deadline(key).and_then(|ms| i64::try_from(ms).ok());
+        let silent_for = self.inband_silence(key, Instant::now());
+        metrics::OfTarget {
+            balancer: balancer.clone().unwrap_or_else(none),
+            group: Arc::clone(&key.group),
+            zone: zone.clone().unwrap_or_else(none),
+            address: key.address.to_string(),
+            measures: *measures,
+            state: health.as_ref().map_or(HealthState::Unused, |view| view.state),
+            reason: match health {
+                Some(view) => view.reason.as_ref().map(|reason| reason.code),
+                None => Some(ReasonCode::NotRegistered),
+            },
+            since: health.as_ref().map_or(0.0, |view| {
+                view.since.wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+            }),
+            weight: registered.map_or(0, |target| target.weight.get()),
+            checks: health.as_ref().map(|view| view.checks).unwrap_or_default(),
+            last_check: health.as_ref().and_then(|view| Some(view.last_check.as_ref()?.latency)),
+            drain_ends: drain_ends.map(seconds),
+            at_risk: group.map_or(0, |group| self.would_die(group, key)),
+            silent_for,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::service::{reset_name, told};
+use super::service::told;
 use super::{Core, Inner};
 use crate::control::compile::EndpointFacts;
 use crate::control::drain::UnixMillis;
@@ -18,6 +18,7 @@ use crate::control::socket::views::{
     ChecksOverview, DrainOverview, EndpointOverview, HeldResets, LastCheckOverview, LoadBalancerOverview,
     NodeOverview, Overview, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
 };
+use crate::control::tally::Tally;
 use crate::datapath::counters::{Counter, DropReason, Outcome, ResetTrigger, Suppressed, WorkerCounters};
 use crate::id::{EndpointId, GatewayId, TargetId};
 
@@ -140,8 +141,8 @@ impl Inner {
             }
         }));
         targets.sort_by_key(|target| target.address);
-        let mut traffic = traffic_by_name(&self.departed.of_group(name));
-        targets.iter().for_each(|target| traffic += target.traffic);
+        let mut all = traffic(self.accounts.closed_of_group(name));
+        targets.iter().for_each(|target| all += target.traffic);
         let check = &settings.health_check;
         TargetGroupOverview {
             name: name.to_owned(),
@@ -155,7 +156,7 @@ impl Inner {
             resets_on_unhealthy: settings.reset_on_unhealthy,
             resets_on_deregistration: settings.reset_on_deregistration,
             flows: targets.iter().map(|target| target.flows).sum(),
-            traffic,
+            traffic: all,
             targets,
         }
     }
@@ -188,23 +189,7 @@ impl Inner {
 
     /// What went through a slot since its present holder has it.
     fn traffic_of(&self, Slot { id, .. }: Slot) -> Traffic {
-        let mut traffic = Traffic::default();
-        for link in self.workers.links() {
-            let counters = link.counters.target(id);
-            traffic += Traffic {
-                new_flows: counters.new_flows.get(),
-                moved_flows: counters.moved_away.get(),
-                packets_to_target: counters.packets_out.get(),
-                bytes_to_target: counters.bytes_out.get(),
-                packets_from_target: counters.packets_back.get(),
-                bytes_from_target: counters.bytes_back.get(),
-                resets: reset_counts(|trigger| counters.resets[trigger.index()].get()),
-            };
-        }
-        match self.departed.all_before(id) {
-            Some(before) => traffic.since(traffic_by_name(before)),
-            None => traffic,
-        }
+        traffic(Tally::of_slot(&self.workers, id) - self.accounts.before(id))
     }
 
     fn endpoint_overview(&self, endpoint: &EndpointFacts, id: EndpointId) -> EndpointOverview {
@@ -254,17 +239,15 @@ fn reset_counts(of: impl Fn(ResetTrigger) -> u64) -> ResetCounts {
     }
 }
 
-/// The accounts of targets that are gone are kept by name.
-fn traffic_by_name(counts: &BTreeMap<String, u64>) -> Traffic {
-    let of = |name: &str| counts.get(name).copied().unwrap_or(0);
+fn traffic(tally: Tally) -> Traffic {
     Traffic {
-        new_flows: of("NewFlowCount"),
-        moved_flows: of("MovedFlowCount"),
-        packets_to_target: of("PacketsToTarget"),
-        bytes_to_target: of("BytesToTarget"),
-        packets_from_target: of("PacketsFromTarget"),
-        bytes_from_target: of("BytesFromTarget"),
-        resets: reset_counts(|trigger| of(&reset_name(trigger))),
+        new_flows: tally.new_flows,
+        moved_flows: tally.moved_away,
+        packets_to_target: tally.packets_out,
+        bytes_to_target: tally.bytes_out,
+        packets_from_target: tally.packets_back,
+        bytes_from_target: tally.bytes_back,
+        resets: reset_counts(|trigger| tally.resets[trigger.index()]),
     }
 }
 

@@ -9,23 +9,20 @@ use super::scan::{Found, Scan};
 use super::{Core, Inner, Stored, lock};
 use crate::control::events::{Event, Timestamp};
 use crate::control::failover::FailoverList;
-use crate::control::health::{CheckTotals, HealthState, ReasonCode, StateReason, TargetKey};
+use crate::control::health::{HealthState, ReasonCode, StateReason, TargetKey};
 use crate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
-    CounterScope, CounterSet, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState,
-    HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
+    Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, HistoryEntry, Overview, PortView,
+    Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{
     Applied, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
 };
 use crate::control::store::Version;
-use crate::datapath::counters::{
-    Counter, DropReason, IcmpAnswer, Outcome, ResetTrigger, Suppressed, WorkerCounters,
-};
 use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
-use crate::id::{EndpointId, GatewayId, TargetId};
+use crate::id::EndpointId;
 
 /// How long the workers may take to walk their tables.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
@@ -99,16 +96,7 @@ impl Service for Core {
 
     fn counters(&self) -> Counters {
         let mut sets = self.inner.borrow().counter_sets();
-        sets.extend((self.ports)().into_iter().map(|port| CounterSet {
-            scope: CounterScope::Port,
-            name: port.port_name,
-            counters: named([
-                ("ReceivedPackets", port.received),
-                ("SentPackets", port.sent),
-                ("MissedPackets", port.missed),
-            ]),
-            drops: BTreeMap::new(),
-        }));
+        sets.extend((self.ports)().into_iter().map(super::counters::of_port));
         Counters { at: self.now(), uptime_ms: self.uptime_ms(), sets }
     }
 
@@ -334,183 +322,6 @@ impl Inner {
             worker: record.worker.0,
         }
     }
-
-    fn counter_sets(&self) -> Vec<CounterSet> {
-        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
-        let set =
-            |scope, name: String, counters| CounterSet { scope, name, counters, drops: BTreeMap::new() };
-        let mut sets = vec![CounterSet {
-            drops: DropReason::ALL
-                .iter()
-                .map(|reason| (reason.name().to_owned(), sum(&|all| &all.drops[reason.index()])))
-                .collect(),
-            ..set(CounterScope::Node, String::new(), packets(sum))
-        }];
-        // H-7: from the decision to the last worker that goes by it, at worst.
-        let slowest = self.workers.slowest_condition().as_micros();
-        let slowest = u64::try_from(slowest).unwrap_or(u64::MAX);
-        sets[0].counters.insert("SlowestConditionMicroseconds".to_owned(), slowest);
-        for link in self.workers.links() {
-            let one = |of: &dyn Fn(&WorkerCounters) -> &Counter| of(&link.counters).get();
-            let mut counters = packets(one);
-            // F-13: the longest that a worker took over what one round brought.
-            let longest = self.workers.clock().duration_of(link.counters.longest_rounds.ever().cycles);
-            let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-            counters.insert("LongestRoundNanoseconds".to_owned(), longest);
-            sets.push(CounterSet {
-                drops: DropReason::ALL
-                    .iter()
-                    .map(|reason| (reason.name().to_owned(), link.counters.drops[reason.index()].get()))
-                    .collect(),
-                ..set(CounterScope::Worker, link.id.0.to_string(), counters)
-            });
-        }
-        for balancer in self.state.load_balancers() {
-            let Some(id) = self.compiler.gateway_id(&balancer.name) else { continue };
-            let group = self.state.target_group_of(balancer);
-            let mut counters = group.map(|group| self.group_counters(group)).unwrap_or_default();
-            counters.extend(self.gateway_counters(id));
-            sets.push(set(CounterScope::LoadBalancer, balancer.name.to_string(), counters));
-        }
-        for group in self.state.target_groups() {
-            sets.push(set(CounterScope::TargetGroup, group.name.to_string(), self.group_counters(group)));
-        }
-        for (key, slot) in self.slots.iter() {
-            let name = format!("{}/{}", key.group, key.address);
-            sets.push(set(CounterScope::Target, name, self.target_counters(key, slot)));
-        }
-        sets
-    }
-
-    fn gateway_counters(&self, id: GatewayId) -> BTreeMap<String, u64> {
-        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
-        let resets = |trigger: ResetTrigger| sum(&|all| &all.gateway(id).resets[trigger.index()]);
-        let mut counters = named([
-            ("RejectedFlowCount", sum(&|all| &all.gateway(id).rejected_flows)),
-            ("RejectedFlowCount_TCP", sum(&|all| &all.gateway(id).rejected_flows_tcp)),
-            ("FailOpenFlowCount", sum(&|all| &all.gateway(id).fail_open_flows)),
-            ("StatelessPackets", sum(&|all| &all.gateway(id).stateless_packets)),
-            ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
-        ]);
-        counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
-        //
-        let held = |why: &Suppressed| sum(&|all| &all.gateway(id).suppressed[why.index()]);
-        counters.insert("SuppressedResetCount".to_owned(), Suppressed::ALL.iter().map(held).sum());
-        let name = |why: &Suppressed| format!("SuppressedResetCount_{}", why.name());
-        counters.extend(Suppressed::ALL.iter().map(|why| (name(why), held(why))));
-        counters
-    }
-
-    /// All that was ever counted for a slot, whoever held it.
-    pub(super) fn slot_counters(&self, id: TargetId) -> BTreeMap<String, u64> {
-        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
-        let resets = |trigger: ResetTrigger| sum(&|all| &all.target(id).resets[trigger.index()]);
-        let out = (sum(&|all| &all.target(id).packets_out), sum(&|all| &all.target(id).bytes_out));
-        let back = (sum(&|all| &all.target(id).packets_back), sum(&|all| &all.target(id).bytes_back));
-        let mut counters = named([
-            ("NewFlowCount", sum(&|all| &all.target(id).new_flows)),
-            ("ProcessedPackets", out.0 + back.0),
-            ("ProcessedBytes", out.1 + back.1),
-            ("PacketsToTarget", out.0),
-            ("BytesToTarget", out.1),
-            ("PacketsFromTarget", back.0),
-            ("BytesFromTarget", back.1),
-            ("MovedFlowCount", sum(&|all| &all.target(id).moved_away)),
-            ("TCP_ELB_Reset_Count", ResetTrigger::ALL.iter().map(|trigger| resets(*trigger)).sum()),
-        ]);
-        counters.extend(ResetTrigger::ALL.iter().map(|trigger| (reset_name(*trigger), resets(*trigger))));
-        counters
-    }
-
-    fn target_counters(&self, key: &TargetKey, Slot { id, .. }: Slot) -> BTreeMap<String, u64> {
-        let sum = |of: &dyn Fn(&WorkerCounters) -> &Counter| self.workers.sum(of);
-        let mut counters = self.departed.of_holder(id, self.slot_counters(id));
-        counters.extend(named([
-            ("ActiveFlowCount", sum(&|all| &all.target(id).active_flows)),
-            ("ActiveFlowCount_TCP", sum(&|all| &all.target(id).active_tcp_flows)),
-        ]));
-        counters.extend(self.health.view(key).map(|view| checks(view.checks)).unwrap_or_default());
-        counters
-    }
-
-    /// A group's counters: the sums of its targets', those that are gone too, and how many are healthy.
-    fn group_counters(&self, group: &TargetGroup) -> BTreeMap<String, u64> {
-        let mut counters = self.departed.of_group(group.name.as_str());
-        for (key, slot) in self.slots.iter().filter(|(key, _)| &*key.group == group.name.as_str()) {
-            for (name, value) in self.target_counters(key, slot) {
-                *counters.entry(name).or_default() += value;
-            }
-            let state = self.health.view(key).map(|view| view.state);
-            for (name, counted) in
-                [("HealthyHostCount", HealthState::Healthy), ("UnHealthyHostCount", HealthState::Unhealthy)]
-            {
-                *counters.entry(name.to_owned()).or_default() += u64::from(state == Some(counted));
-            }
-        }
-        counters
-    }
-}
-
-/// The packet counters of the node or of one worker.
-fn packets(of: impl Fn(&dyn Fn(&WorkerCounters) -> &Counter) -> u64) -> BTreeMap<String, u64> {
-    let ended = |outcome: Outcome| of(&|all| &all.outcomes[outcome.index()]);
-    let mut counters = named([
-        ("ReceivedPackets", of(&|all| &all.received)),
-        ("ForwardedPackets", ended(Outcome::Forwarded)),
-        ("DeliveredPackets", ended(Outcome::Delivered)),
-        ("AnsweredPackets", ended(Outcome::Answered)),
-        ("CrossedPackets", ended(Outcome::Crossed)),
-        ("HostPackets", ended(Outcome::Host)),
-        ("FromHostPackets", ended(Outcome::FromHost)),
-        ("DroppedPackets", DropReason::ALL.iter().map(|reason| of(&|all| &all.drops[reason.index()])).sum()),
-        ("SentFragments", of(&|all| &all.fragments_sent)),
-        ("LoweredMssPackets", of(&|all| &all.mss_lowered)),
-        ("HeldFragments", of(&|all| &all.fragments_held)),
-        ("WaitingFragments", of(&|all| &all.fragments_waiting)),
-        ("IcmpErrorsOfFlows", of(&|all| &all.errors_of_flows)),
-        ("IcmpErrorsOfNoFlow", of(&|all| &all.errors_of_no_flow)),
-        ("HandedOffPackets", of(&|all| &all.handed_off)),
-        ("HandedInPackets", of(&|all| &all.handed_in)),
-        ("LookUpsByHash", of(&|all| &all.lookups_by_hash)),
-        ("LookUpsByCookie", of(&|all| &all.lookups_by_cookie)),
-        ("LookUpsStateless", of(&|all| &all.lookups_stateless)),
-        ("FlowEntries", of(&|all| &all.flow_entries)),
-        ("ExpiredFlowCount", of(&|all| &all.flows_expired)),
-        ("EvictedFlowCount", of(&|all| &all.flows_evicted)),
-        ("UnsentResets", of(&|all| &all.resets_unsent)),
-        ("LostEvents", of(&|all| &all.events_lost)),
-        ("Neighbours", of(&|all| &all.neighbours)),
-        ("NeighboursRefused", of(&|all| &all.neighbours_refused)),
-        ("Rounds", of(&|all| &all.rounds)),
-        ("BusyRounds", of(&|all| &all.busy_rounds)),
-        ("BusyCycles", of(&|all| &all.busy_cycles)),
-        ("SleptCycles", of(&|all| &all.slept_cycles)),
-    ]);
-    counters.extend(IcmpAnswer::ALL.iter().map(|answer| {
-        let name = format!("AnsweredPackets_{}", answer.name());
-        (name, of(&|all| &all.icmp_answers[answer.index()]))
-    }));
-    counters
-}
-
-/// The counters of a target's checks.
-fn checks(totals: CheckTotals) -> BTreeMap<String, u64> {
-    named([
-        ("HealthCheckCount", totals.made),
-        ("HealthCheckCount_OutOfTurn", totals.out_of_turn),
-        ("FailedHealthCheckCount_Timeout", totals.timeouts),
-        ("FailedHealthCheckCount_ResponseCodeMismatch", totals.mismatches),
-        ("FailedHealthCheckCount_FailedHealthChecks", totals.failures),
-        ("FailedHealthCheckCount_InternalError", totals.internal_errors),
-    ])
-}
-
-fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, u64> {
-    counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-pub(super) fn reset_name(trigger: ResetTrigger) -> String {
-    format!("TCP_ELB_Reset_Count_{}", trigger.name())
 }
 
 pub(super) fn told(reason: Option<StateReason>) -> (Option<ReasonCode>, String) {

@@ -1,5 +1,6 @@
 //! The control core with a worker's ends of the rings in the test's hand.
 
+mod accounts;
 mod failovers;
 mod inband;
 mod overview;
@@ -106,6 +107,7 @@ impl Bench {
             workers: Workers::new(vec![link], Clock::start()),
             network: NetworkParts { neighbours, questions },
             ports: Box::new(Vec::new),
+            buffers: Box::new(Vec::new),
         });
         Bench { core, inbox, counters, folder, says, asked }
     }

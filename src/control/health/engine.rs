@@ -19,6 +19,7 @@ use super::damping::{Thresholds, Verdict};
 use super::schedule::Schedule;
 use super::state::{HealthEvent, HealthState, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
 use super::target::{Target, Turn};
+use super::totals::GroupChecks;
 use crate::control::model::HealthCheckSettings;
 
 /// One target and what the engine is to do about it.
@@ -97,7 +98,10 @@ pub struct HealthEngine<C = SocketChecker> {
     /// Where every target's grid of checks is laid from.
     anchor: Instant,
     targets: HashMap<TargetKey, Watched>,
+    groups: HashMap<Arc<str>, OfGroup>,
 }
+
+type OfGroup = Arc<Mutex<GroupChecks>>;
 
 /// A target and its task, if it is checked.
 #[derive(Debug)]
@@ -128,9 +132,8 @@ impl<C: Checker> HealthEngine<C> {
     /// change of state must not be lost or wait; damping and the interval bound how many there are.
     pub fn new(checker: C) -> (Self, mpsc::UnboundedReceiver<HealthEvent>) {
         let (events, receiver) = mpsc::unbounded_channel();
-        let engine =
-            Self { checker: Arc::new(checker), events, anchor: Instant::now(), targets: HashMap::new() };
-        (engine, receiver)
+        let (anchor, targets, groups) = (Instant::now(), HashMap::new(), HashMap::new());
+        (Self { checker: Arc::new(checker), events, anchor, targets, groups }, receiver)
     }
 
     /// `specs` are all the targets there are from now on (of two with one key, the later counts).
@@ -188,6 +191,16 @@ impl<C: Checker> HealthEngine<C> {
         Foreseen { verdict: target.verdict(), state: target.state() }
     }
 
+    /// What the checks of a group have come to so far.
+    pub fn group_checks(&self, group: &str) -> GroupChecks {
+        self.groups.get(group).map(|checks| lock(checks).clone()).unwrap_or_default()
+    }
+
+    /// Forgets what the checks came to of groups that there are no more.
+    pub fn keep_groups(&mut self, exists: impl Fn(&str) -> bool) {
+        self.groups.retain(|group, _| exists(group));
+    }
+
     /// Checks `key` at once, out of turn; the result counts as any other. One check begins
     /// after this call, however often it is called meanwhile; the regular ones keep their places.
     pub fn check_now(&self, key: &TargetKey) -> Result<(), CannotCheck> {
@@ -209,7 +222,7 @@ impl<C: Checker> HealthEngine<C> {
         self.send(lock(&self.targets[key].target).end_check(result, turn, now));
     }
 
-    fn registered(&self, spec: CheckSpec, now: Moment) -> Watched {
+    fn registered(&mut self, spec: CheckSpec, now: Moment) -> Watched {
         let (target, event) =
             Target::register(spec.key.clone(), spec.duty, Thresholds::of(&spec.settings), now);
         self.send(event);
@@ -218,7 +231,7 @@ impl<C: Checker> HealthEngine<C> {
         Watched { spec, target, task }
     }
 
-    fn changed(&self, watched: Watched, spec: CheckSpec, now: Moment) -> Watched {
+    fn changed(&mut self, watched: Watched, spec: CheckSpec, now: Moment) -> Watched {
         let Watched { spec: before, target, task } = watched;
         let (old, new) = (&before.settings, &spec.settings);
         let same_task = before.duty == spec.duty
@@ -236,10 +249,11 @@ impl<C: Checker> HealthEngine<C> {
         Watched { spec, target, task }
     }
 
-    fn task(&self, spec: &CheckSpec, target: &Shared, now: Moment) -> Option<Task> {
+    fn task(&mut self, spec: &CheckSpec, target: &Shared, now: Moment) -> Option<Task> {
         if spec.duty != Duty::Check {
             return None;
         }
+        let group = Arc::clone(self.groups.entry(Arc::clone(&spec.key.group)).or_default());
         let interval = spec.settings.interval;
         let (out_of_turn, requests) = mpsc::channel(1);
         let watch = Watch {
@@ -248,6 +262,7 @@ impl<C: Checker> HealthEngine<C> {
             address: SocketAddrV4::new(spec.key.address, spec.settings.port),
             settings: Arc::clone(&spec.settings),
             target: Arc::clone(target),
+            group,
             schedule: Schedule::new(&spec.key, self.anchor.into_std(), interval, now.monotonic),
             requests,
         };
@@ -292,10 +307,10 @@ fn emit(events: &mpsc::UnboundedSender<HealthEvent>, event: Option<HealthEvent>)
     }
 }
 
-/// A target's fields are set one after another without a step that can panic, so that those of a
-/// poisoned lock are whole.
-fn lock(target: &Shared) -> MutexGuard<'_, Target> {
-    target.lock().unwrap_or_else(PoisonError::into_inner)
+/// What is behind a lock is set field after field without a step that can panic, so that that of a
+/// poisoned one is whole.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a target's task goes by.
@@ -305,6 +320,7 @@ struct Watch<C> {
     address: SocketAddrV4,
     settings: Arc<HealthCheckSettings>,
     target: Shared,
+    group: OfGroup,
     schedule: Schedule,
     requests: mpsc::Receiver<()>,
 }
@@ -315,6 +331,11 @@ impl<C: Checker> Watch<C> {
             let turn = self.turn().await;
             lock(&self.target).begin_check();
             let result = self.checker.check(self.address, &self.settings).await;
+            let delay = match turn {
+                Turn::Regular { delay } => Some(delay),
+                Turn::Asked => None,
+            };
+            lock(&self.group).count(&result.outcome, result.latency, delay);
             let event = lock(&self.target).end_check(result, turn, Moment::now());
             emit(&self.events, event);
         }

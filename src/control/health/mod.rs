@@ -26,6 +26,7 @@ mod state;
 mod target;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 pub use course::Course;
 pub use engine::{CannotCheck, CheckSpec, Duty, Foreseen, HealthEngine, Unused};
@@ -34,3 +35,4 @@ pub use state::{
     CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,
     TargetKey,
 };
+pub use totals::GroupChecks;

@@ -54,6 +54,15 @@ pub enum HealthState {
 }
 
 impl HealthState {
+    /// Every state, in the order of H-4.
+    pub const ALL: [HealthState; 6] =
+        [Self::Initial, Self::Healthy, Self::Unhealthy, Self::Unused, Self::Draining, Self::Unavailable];
+
+    /// Its place in [`HealthState::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
     /// The name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -296,15 +305,8 @@ mod tests {
     // H-4, H-5
     #[test]
     fn json_has_the_words_of_the_api() {
-        let states = [
-            HealthState::Initial,
-            HealthState::Healthy,
-            HealthState::Unhealthy,
-            HealthState::Unused,
-            HealthState::Draining,
-            HealthState::Unavailable,
-        ];
-        for state in states {
+        for (place, state) in HealthState::ALL.into_iter().enumerate() {
+            assert_eq!(state.index(), place);
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
         for reason in ReasonCode::ALL {

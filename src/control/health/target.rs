@@ -120,7 +120,7 @@ impl Target {
 
     /// A check has ended that began in its `turn`.
     pub(super) fn end_check(&mut self, result: CheckResult, turn: Turn, now: Moment) -> Option<HealthEvent> {
-        self.count(&result.outcome, turn);
+        self.checks.count(&result.outcome, turn == Turn::Asked);
         let (seen, failure) = match result.outcome {
             Outcome::Success => (Observation::Success, None),
             Outcome::Failure(reason) if reason.code == ReasonCode::InternalError => {
@@ -151,19 +151,6 @@ impl Target {
         self.last = Some(check);
         let (damping, transition) = self.damping.observe(seen);
         self.settle(damping, transition, now)
-    }
-
-    fn count(&mut self, outcome: &Outcome, turn: Turn) {
-        let checks = &mut self.checks;
-        checks.made += 1;
-        checks.out_of_turn += u64::from(turn == Turn::Asked);
-        let Outcome::Failure(reason) = outcome else { return };
-        match reason.code {
-            ReasonCode::Timeout => checks.timeouts += 1,
-            ReasonCode::ResponseCodeMismatch => checks.mismatches += 1,
-            ReasonCode::InternalError => checks.internal_errors += 1,
-            _ => checks.failures += 1,
-        }
     }
 
     /// How it stands.

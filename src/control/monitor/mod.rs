@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+pub mod metrics;
 mod ready;
 mod routes;
 mod server;
@@ -27,6 +28,7 @@ mod streams;
 use std::rc::Rc;
 
 pub use answer::AnswerBody;
+use metrics::Snapshot;
 pub use ready::{Condition, Readiness};
 pub use server::{BindError, Endpoint, converse, serve};
 pub use streams::{Feed, HEARTBEAT, MAX_STREAMS, Streams, WAITING};
@@ -35,6 +37,9 @@ pub use streams::{Feed, HEARTBEAT, MAX_STREAMS, Streams, WAITING};
 pub trait Source {
     /// How the node stands.
     fn readiness(&self) -> Readiness;
+
+    /// What the node has counted; [`Snapshot::monitor`] is left to the endpoint.
+    fn snapshot(&self) -> Snapshot;
 }
 
 /// What is behind the endpoint.

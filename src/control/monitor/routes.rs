@@ -7,6 +7,7 @@ use hyper::{Request, Response, StatusCode};
 
 use super::Behind;
 use super::answer::{self, AnswerBody};
+use super::metrics::{OfMonitor, Scrapes, Snapshot};
 use super::ready;
 use super::streams::Streams;
 use crate::control::http::Visit;
@@ -15,19 +16,20 @@ use crate::control::http::Visit;
 pub struct Routes {
     behind: Behind,
     /// The answers without an end. Whoever answers with one opens it here, with the connection's visit.
-    #[expect(dead_code, reason = "no path answers so yet")]
     streams: Streams,
+    scrapes: Scrapes,
 }
 
 impl Routes {
     /// Routes to what is `behind`.
     pub fn new(behind: Behind) -> Routes {
-        Routes { behind, streams: Streams::default() }
+        Routes { behind, streams: Streams::default(), scrapes: Scrapes::default() }
     }
 
     /// The answer to a request that may be served. Of HEAD the server leaves the body out.
-    pub async fn answer(&self, request: &Request<Incoming>, _visit: &Rc<Visit>) -> Response<AnswerBody> {
+    pub async fn answer(&self, request: &Request<Incoming>, visit: &Rc<Visit>) -> Response<AnswerBody> {
         match request.uri().path() {
+            "/metrics" => self.scrapes.answer(request.headers(), visit, || self.snapshot()).await,
             "/healthz" => ready::health(&self.behind.source.readiness()),
             "/readyz" => ready::readiness(&self.behind.source.readiness()),
             _ => answer::refusal(
@@ -35,5 +37,12 @@ impl Routes {
                 "There is nothing at this path. There are /metrics, /healthz and /readyz.",
             ),
         }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let (scrapes, scrapes_given_up) = self.scrapes.counts();
+        let (streams, streams_refused) = (self.streams.count(), self.streams.refused());
+        let monitor = OfMonitor { streams, streams_refused, scrapes, scrapes_given_up };
+        Snapshot { monitor, ..self.behind.source.snapshot() }
     }
 }

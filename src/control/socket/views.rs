@@ -362,10 +362,25 @@ pub struct PortView {
     pub queues: u16,
     /// Packets received.
     pub received: u64,
+    /// Bytes of the frames received.
+    #[serde(default)]
+    pub received_bytes: u64,
     /// Packets sent.
     pub sent: u64,
+    /// Bytes of the frames sent.
+    #[serde(default)]
+    pub sent_bytes: u64,
     /// Packets that the device dropped for want of room before a worker saw them.
     pub missed: u64,
+    /// Of these, those for which there was no buffer.
+    #[serde(default)]
+    pub no_buffer: u64,
+    /// Frames that came in damaged.
+    #[serde(default)]
+    pub receive_errors: u64,
+    /// Packets that the device took and could not send.
+    #[serde(default)]
+    pub send_errors: u64,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ fn silence_ms(ms: &str) -> Change {
 
 impl Bench {
     /// Lets as many checks of `address` succeed as make it healthy.
-    fn heal(&self, address: [u8; 4]) {
+    pub(super) fn heal(&self, address: [u8; 4]) {
         let key = TargetKey::new("fw", address.into());
         let inner = self.core.inner.borrow();
         for _ in 0..5 {

@@ -1,0 +1,87 @@
+//! The node as a whole, and the monitoring endpoint itself.
+
+use crate::control::monitor::metrics::family::Family;
+
+pub const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "flowgate_build_info",
+        &["version"],
+        "1; the version is that of the running daemon",
+        |_, out| out.gauge(&[env!("FLOWGATE_VERSION")], 1_u64),
+    ),
+    Family::gauge(
+        "flowgate_start_timestamp_seconds",
+        &[],
+        "When the daemon started, since 1970",
+        |snapshot, out| out.gauge(&[], snapshot.started),
+    ),
+    Family::gauge("flowgate_uptime_seconds", &[], "How long the daemon has run", |snapshot, out| {
+        out.gauge(&[], snapshot.uptime.as_secs_f64())
+    }),
+    Family::gauge("flowgate_healthy", &[], "1 if the daemon works: what /healthz says", |snapshot, out| {
+        out.gauge(&[], u64::from(snapshot.is_healthy))
+    }),
+    Family::gauge(
+        "flowgate_ready",
+        &[],
+        "1 if the node is to be given traffic: what /readyz says",
+        |snapshot, out| out.gauge(&[], u64::from(snapshot.is_ready)),
+    ),
+    Family::gauge(
+        "flowgate_configuration_generation",
+        &[],
+        "The number of the present configuration of objects",
+        |snapshot, out| out.gauge(&[], snapshot.generation),
+    ),
+    Family::histogram(
+        "flowgate_store_duration_seconds",
+        &[],
+        "How long it took to store a change, until it was on disk",
+        |snapshot, out| out.histogram(&[], &snapshot.stored),
+    ),
+    Family::counter(
+        "flowgate_store_failures",
+        &[],
+        "Changes that were refused because they could not be stored",
+        |snapshot, out| out.counter(&[], snapshot.not_stored),
+    ),
+    Family::histogram(
+        "flowgate_condition_duration_seconds",
+        &[],
+        "From the decision on a target's health to the first packet that the last worker treats by it",
+        |snapshot, out| out.histogram(&[], &snapshot.conditions),
+    ),
+    Family::gauge(
+        "flowgate_peak_bytes_per_second",
+        &[],
+        "Highest ten-second mean of all bytes to and from targets in the last minute",
+        |snapshot, out| out.gauge(&[], snapshot.peak.bytes),
+    ),
+    Family::gauge(
+        "flowgate_peak_packets_per_second",
+        &[],
+        "Highest ten-second mean of all packets to and from targets in the last minute",
+        |snapshot, out| out.gauge(&[], snapshot.peak.packets),
+    ),
+    Family::gauge(
+        "flowgate_monitor_streams",
+        &[],
+        "Streams of events that are open over HTTP",
+        |snapshot, out| out.gauge(&[], snapshot.monitor.streams as u64),
+    ),
+    Family::counter(
+        "flowgate_monitor_streams_refused",
+        &[],
+        "Streams of events that were refused because there were as many as may be",
+        |snapshot, out| out.counter(&[], snapshot.monitor.streams_refused),
+    ),
+    Family::counter("flowgate_monitor_scrapes", &[], "Scrapes that were answered", |snapshot, out| {
+        out.counter(&[], snapshot.monitor.scrapes)
+    }),
+    Family::counter(
+        "flowgate_monitor_scrapes_given_up",
+        &[],
+        "Scrapes whose client had not read the answer when others wanted one",
+        |snapshot, out| out.counter(&[], snapshot.monitor.scrapes_given_up),
+    ),
+];

@@ -1,0 +1,195 @@
+//! What a scrape is made of: taken on the control core in one go, so that it is of one moment, and written elsewhere.
+//! Workers' own counters are read while it is written, as they are nobody else's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::control::core::Measures;
+use crate::control::health::{CheckTotals, GroupChecks, HealthState, ReasonCode};
+use crate::control::histogram::Histogram;
+use crate::control::peaks::Traffic;
+use crate::control::socket::views::PortView;
+use crate::datapath::counters::{ResetTrigger, Suppressed, WorkerCounters};
+
+/// How the node stands and what it has counted.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When the daemon started, in seconds since 1970.
+    pub started: f64,
+    /// How long it has run.
+    pub uptime: Duration,
+    /// The present configuration.
+    pub generation: u64,
+    /// Whether the daemon works.
+    pub is_healthy: bool,
+    /// Whether the node is to be given traffic.
+    pub is_ready: bool,
+    /// Cycles of the workers' clock in a second.
+    pub cycles_per_second: u64,
+    /// How long it took to store a change, until it was on disk.
+    pub stored: Histogram,
+    /// Changes that could not be stored.
+    pub not_stored: u64,
+    /// How long a target's condition took from the decision to the last worker (H-7).
+    pub conditions: Histogram,
+    /// The highest means over the whole node.
+    pub peak: Traffic,
+    /// The workers.
+    pub workers: Vec<OfWorker>,
+    /// How many slots of targets were ever held: so many of each worker's counters say something.
+    pub slots: usize,
+    /// The ports.
+    pub ports: Vec<PortView>,
+    /// The endpoints.
+    pub endpoints: Vec<OfEndpoint>,
+    /// The load balancers.
+    pub balancers: Vec<OfBalancer>,
+    /// The zones of each load balancer's targets.
+    pub zones: Vec<OfZone>,
+    /// The target groups.
+    pub groups: Vec<OfGroup>,
+    /// The targets, those too that are gone and still have flows.
+    pub targets: Vec<OfTarget>,
+    /// Of the monitoring endpoint itself.
+    pub monitor: OfMonitor,
+}
+
+/// A worker.
+#[derive(Clone, Debug)]
+pub struct OfWorker {
+    /// Its number.
+    pub worker: String,
+    /// The core it runs on.
+    pub core: String,
+    /// What its packets lie in.
+    pub packet_memory: String,
+    /// What its flow table lies in.
+    pub table_memory: &'static str,
+    /// Flows that its table holds at most.
+    pub capacity: u32,
+    /// What it counts.
+    pub counters: Arc<WorkerCounters>,
+    /// For how long it has gone no round.
+    pub silent_for: Duration,
+    /// The longest round of the last minute, and of all.
+    pub longest: [Duration; 2],
+    /// Messages in the ring to it, and before it for want of room; and in the ring from it.
+    pub to_worker: [usize; 2],
+    /// Messages in the ring from it.
+    pub from_worker: usize,
+    /// Its packet buffers.
+    pub buffers: Buffers,
+}
+
+/// Packet buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Those that are out: with a port, or in a worker's hands.
+    pub in_use: u64,
+    /// All that there are.
+    pub all: u64,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug)]
+pub struct OfEndpoint {
+    /// Its name.
+    pub name: String,
+    /// The load balancer behind it; empty if there is none.
+    pub balancer: String,
+    /// Its live flows.
+    pub flows: u64,
+}
+
+/// A load balancer.
+#[derive(Clone, Debug)]
+pub struct OfBalancer {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What was counted at its targets.
+    pub measures: Measures,
+    /// Flows refused for want of a target, and of these TCP.
+    pub rejected: [u64; 2],
+    /// Flows given to a target though none was healthy.
+    pub fail_open: u64,
+    /// Packets forwarded without state.
+    pub stateless: u64,
+    /// Resets sent, by trigger; those of packets of no flow too.
+    pub resets: [u64; ResetTrigger::COUNT],
+    /// Resets held back, by reason.
+    pub suppressed: [u64; Suppressed::COUNT],
+}
+
+/// A zone of a load balancer.
+#[derive(Clone, Debug)]
+pub struct OfZone {
+    /// The load balancer.
+    pub balancer: Arc<str>,
+    /// The zone.
+    pub zone: Arc<str>,
+    /// What was counted at its targets there.
+    pub measures: Measures,
+}
+
+/// A target group.
+#[derive(Clone, Debug)]
+pub struct OfGroup {
+    /// The load balancer that uses it; empty if none does.
+    pub balancer: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What was counted at its targets.
+    pub measures: Measures,
+    /// What its checks came to.
+    pub checks: GroupChecks,
+    /// How often its targets came to be in each state.
+    pub health_changes: [u64; HealthState::ALL.len()],
+    /// How long it takes to notice that a target is dead, at most (H-7).
+    pub detection: Duration,
+}
+
+/// A target.
+#[derive(Clone, Debug)]
+pub struct OfTarget {
+    /// The load balancer that uses its group; empty if none does.
+    pub balancer: Arc<str>,
+    /// Its group.
+    pub group: Arc<str>,
+    /// Its zone; empty if it has none.
+    pub zone: Arc<str>,
+    /// Its address.
+    pub address: String,
+    /// What was counted at it.
+    pub measures: Measures,
+    /// How it stands.
+    pub state: HealthState,
+    /// Why; none for a healthy one.
+    pub reason: Option<ReasonCode>,
+    /// Since when, in seconds since 1970.
+    pub since: f64,
+    /// Its weight; 0 for one that is gone.
+    pub weight: u16,
+    /// What its checks came to.
+    pub checks: CheckTotals,
+    /// How long the last one took.
+    pub last_check: Option<Duration>,
+    /// When its drain ends, in seconds since 1970.
+    pub drain_ends: Option<f64>,
+    /// Flows that its sudden death would end.
+    pub at_risk: u64,
+    /// For how long it has returned nothing of what it was sent.
+    pub silent_for: Duration,
+}
+
+/// Of the monitoring endpoint itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfMonitor {
+    /// Streams that are open.
+    pub streams: usize,
+    /// Streams that were refused, as there were too many.
+    pub streams_refused: u64,
+    /// Scrapes that were written.
+    pub scrapes: u64,
+    /// Of these, those that were given up for a newcomer, as their client did not read.
+    pub scrapes_given_up: u64,
+}
