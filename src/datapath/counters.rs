@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
+use super::ages::FlowAges;
 use super::load::{BurstSizes, LongestRounds, STATES};
 use crate::id::{EndpointId, GatewayId, TargetId};
 
@@ -360,6 +361,8 @@ pub struct WorkerCounters {
     pub flow_entries: Counter,
     /// Entries of the flow table by state, in the order of [`STATES`]; at most some milliseconds old.
     pub flow_states: [Counter; STATES.len()],
+    /// Live flows by age and by silence, some seconds old.
+    pub flow_ages: FlowAges,
     /// Flows that idled out, closed or not.
     pub flows_expired: Counter,
     /// Flows that had to leave for others because the table was full.
@@ -421,6 +424,7 @@ impl Default for WorkerCounters {
             longest_rounds: LongestRounds::default(),
             flow_entries: Counter::default(),
             flow_states: zeros(),
+            flow_ages: FlowAges::default(),
             flows_expired: Counter::default(),
             flows_evicted: Counter::default(),
             resets_unsent: Counter::default(),

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ages;
 pub mod answer;
 pub mod arrival;
 pub mod capture;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
+use super::ages::Ages;
 use super::capture::{Departing, Watch};
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
 use super::fast_path::{AnswerLane, Lane};
@@ -91,6 +92,8 @@ pub struct Worker<Q: PortQueue> {
     /// A forwarding state that is out of use and waits for room in the ring.
     retired: Option<Arc<Forwarding>>,
     scan: Option<Scan>,
+    /// How old the flows are.
+    ages: Ages,
     /// The control core had messages for this round.
     told: bool,
     /// Entries that the ageing hand is due to look at.
@@ -111,6 +114,7 @@ impl<Q: PortQueue> Worker<Q> {
     /// A worker that knows of no forwarding state yet: until it gets one it drops what arrives.
     pub fn new(parts: WorkerParts<Q>) -> Worker<Q> {
         let ports = parts.ports.len();
+        let ages = Ages::new(parts.table.capacity());
         Worker {
             pipeline: Pipeline {
                 worker: parts.id,
@@ -144,6 +148,7 @@ impl<Q: PortQueue> Worker<Q> {
             inbox: parts.inbox,
             retired: None,
             scan: None,
+            ages,
             told: false,
             age_due: 0,
             aged_at: Millis(0),
@@ -406,6 +411,8 @@ impl<Q: PortQueue> Worker<Q> {
             if self.pipeline.watching {
                 self.pipeline.end_captures();
             }
+            let Pipeline { flows, counters, .. } = &self.pipeline;
+            self.ages.walk(&flows.table, now, elapsed, counters);
         }
         let steps = self.age_due.min(AGE_STEPS_A_ROUND);
         if steps > 0 {

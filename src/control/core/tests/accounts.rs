@@ -63,7 +63,7 @@ fn a_zone_keeps_what_was_counted_in_it_when_a_target_goes_to_another_or_for_good
         // Gone for good, with its slot.
         bench.deregister(first);
         bench.core.advance_clock(100_000);
-        bench.core.end_drains();
+        bench.end_drains().await;
         bench.published();
         bench.core.sweep();
         assert_eq!(bench.slot(first), None);

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::control::monitor::metrics::family::{Family, Series};
 use crate::control::monitor::metrics::snapshot::{OfWorker, Snapshot};
 use crate::control::tally::Tally;
+use crate::datapath::ages::{AGES_FROM_MS, IDLE_FROM_MS};
 use crate::datapath::counters::{Counter, DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
 use crate::datapath::load::{BURST_CLASS_FROM, STATES};
 use crate::flow::FlowState;
@@ -78,6 +79,28 @@ fn bursts(snapshot: &Snapshot, out: &mut Series<'_>) -> fmt::Result {
         #[expect(clippy::cast_precision_loss, reason = "a sum to make a mean of")]
         let packets = one.counters.received.get() as f64;
         out.classes(&[&one.worker], packets, &classes)
+    })
+}
+
+/// Live flows that are at least so old, or so long silent: what a walk found in its sample, in proportion to all.
+fn at_least<const N: usize>(
+    snapshot: &Snapshot,
+    out: &mut Series<'_>,
+    from_ms: &[u32; N],
+    of: fn(&WorkerCounters) -> &[Counter; N],
+) -> fmt::Result {
+    snapshot.workers.iter().try_for_each(|one| {
+        let found = of(&one.counters).each_ref().map(Counter::get);
+        let sampled: u64 = found.iter().sum();
+        let states = STATES.iter().zip(&one.counters.flow_states);
+        let live = states.filter(|(state, _)| !matches!(state, FlowState::Expired | FlowState::Owing));
+        let live: u64 = live.map(|(_, count)| count.get()).sum();
+        from_ms.iter().enumerate().try_for_each(|(class, ms)| {
+            let at_least: u64 = found.iter().skip(class).sum();
+            let of_all = u128::from(at_least) * u128::from(live) / u128::from(sampled.max(1));
+            let seconds = (ms / 1000).to_string();
+            out.gauge(&[&one.worker, &seconds], u64::try_from(of_all).unwrap_or(u64::MAX))
+        })
     })
 }
 
@@ -198,6 +221,18 @@ pub const FAMILIES: &[Family] = &[
                     .try_for_each(|(state, count)| out.gauge(&[&one.worker, state_name(*state)], count.get()))
             })
         },
+    ),
+    Family::gauge(
+        "flowgate_worker_flows_by_age",
+        &["worker", "at_least_seconds"],
+        "Live flows that began so long ago at least; from a sample of 65,536, some 20 seconds old",
+        |snapshot, out| at_least(snapshot, out, &AGES_FROM_MS, |all| &all.flow_ages.ages),
+    ),
+    Family::gauge(
+        "flowgate_worker_flows_by_silence",
+        &["worker", "at_least_seconds"],
+        "Live flows whose last packet was so long ago at least; from a sample of 65,536, some 20 seconds old",
+        |snapshot, out| at_least(snapshot, out, &IDLE_FROM_MS, |all| &all.flow_ages.idle),
     ),
     Family::gauge(
         "flowgate_worker_flow_table_capacity",
