@@ -15,6 +15,7 @@ mod kills;
 mod lab;
 mod laboratory;
 mod objects;
+mod report;
 mod reset;
 mod routed;
 mod silent;
