@@ -355,6 +355,20 @@ class Show:
             self.row("    reset to answers by appliance 2", "one connection set-up",
                      f"{(again['at'] - reset) * 1000:.1f} ms", target == APPLIANCES[1] and moved > 0)
             self.row("    death to answers, in all", "", f"{again['at'] - killed:.3f} s", True)
+            self.report(reset)
+
+    def report(self, reset):
+        """What the gateway itself has to tell of the failover, against the first reset that tcpdump saw."""
+        record = self.ask("report", "--last")["Failovers"][0]
+        command = [self.flowgate, "--socket", self.socket, "report", "--last"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        print()
+        print(f"  {paint('demo', 'flowgate report --last')}")
+        print()
+        print(textwrap.indent(answer.stdout, "    "), end="")
+        first = record["Resets"]["First"]["At"]["UnixMs"] / 1000
+        self.row("    the report's first reset", "when tcpdump saw it", f"{(reset - first) * 1000:+.1f} ms apart",
+                 record["Target"] == APPLIANCES[0] and abs(reset - first) < 0.02)
 
     def silent_client(self, act):
         """A client that listens, its appliance killed and found dead. The client's program and both times."""

@@ -184,7 +184,7 @@ pub enum What {
         /// When the delay is over.
         ends: Timestamp,
     },
-    /// A drain's delay is over, or the target came back (T-4, T-7).
+    /// A drain's delay is over, the target came back, or its group was deleted (T-4, T-7).
     DrainEnded {
         /// The target group's name.
         target_group: String,
