@@ -5,14 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+use super::capture::{Interrupts, Ready};
 use crate::control::events::Event;
 use crate::control::socket::rpc::RpcError;
-use crate::control::socket::{API_MAJOR, CloseReason, Closing, Hello, Lost, PRODUCT};
+use crate::control::socket::views::{CaptureEnded, CaptureTotals, CapturedChunk};
+use crate::control::socket::{API_MAJOR, CloseReason, Closing, Hello, Lost, PRODUCT, base64};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,6 +73,11 @@ pub(super) enum CliError {
     Query(String),
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
+    #[error("cannot write to {}: {error}; the {packets} packets ({bytes} bytes) there are whole", .path.display())]
+    Capture { path: PathBuf, error: io::Error, packets: u64, bytes: u64 },
+    /// A second signal, before the daemon had answered the first.
+    #[error("interrupted before the daemon ended the capture")]
+    Interrupted,
     #[error("cannot write man pages to {0}: {1}")]
     Pages(PathBuf, io::Error),
     /// Whoever read our output has gone; there is nobody to tell.
@@ -93,6 +101,8 @@ impl CliError {
             | CliError::Query(_)
             | CliError::Unreadable(_)
             | CliError::Output(_)
+            | CliError::Capture { .. }
+            | CliError::Interrupted
             | CliError::Pages(..) => 1,
             CliError::NoSocket(_)
             | CliError::NobodyThere(_)
@@ -150,6 +160,22 @@ pub(super) enum Notice {
     Event(Event),
     /// So many events were dropped.
     Lost(u64),
+}
+
+/// What who captures is sent.
+#[derive(Debug, PartialEq)]
+pub(super) enum CaptureNotice {
+    /// Blocks of the file, and how much there is then.
+    Captured {
+        /// Whole blocks.
+        bytes: Vec<u8>,
+        /// How much there is with them.
+        totals: CaptureTotals,
+    },
+    /// There will be no more.
+    Ended(CaptureEnded),
+    /// It was not the daemon, but a signal.
+    Interrupted,
 }
 
 impl Client {
@@ -215,6 +241,45 @@ impl Client {
             match message.method.as_deref() {
                 Some("event") => return typed(message.params).map(Notice::Event),
                 Some("lost") => return typed(message.params).map(|Lost { count }| Notice::Lost(count)),
+                Some("closing") => return Err(closing(message.params)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Calls a method without parameters whose answer comes among notices.
+    pub(super) fn send(&mut self, method: &str) -> Result<(), CliError> {
+        self.last_id += 1;
+        let line = format!("{}\n", json!({"jsonrpc": "2.0", "id": self.last_id, "method": method}));
+        self.reader.get_mut().write_all(line.as_bytes()).map_err(broken)
+    }
+
+    /// Waits for what comes next of a capture, or a signal: as long as it takes, unless it is `stopping`.
+    pub(super) fn next_of_capture(
+        &mut self,
+        interrupts: &Interrupts,
+        stopping: bool,
+    ) -> Result<CaptureNotice, CliError> {
+        loop {
+            if !self.reader.buffer().contains(&b'\n') {
+                let patience = stopping.then_some(PATIENCE);
+                let ready =
+                    interrupts.wait(self.reader.get_ref().as_fd(), patience).map_err(CliError::Broken)?;
+                match ready {
+                    Ready::Said => {}
+                    Ready::Interrupted => return Ok(CaptureNotice::Interrupted),
+                    Ready::TimedOut => return Err(CliError::NoAnswer),
+                }
+            }
+            let message = self.read()?;
+            match message.method.as_deref() {
+                Some("captured") => {
+                    let CapturedChunk { data, totals } = typed(message.params)?;
+                    let bytes = base64::decode(&data);
+                    let bytes = bytes.ok_or_else(|| CliError::Unreadable("no base64".to_owned()))?;
+                    return Ok(CaptureNotice::Captured { bytes, totals });
+                }
+                Some("capture-ended") => return typed(message.params).map(CaptureNotice::Ended),
                 Some("closing") => return Err(closing(message.params)),
                 _ => {}
             }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod capture;
 mod client;
 mod drain;
 mod events;
@@ -274,6 +275,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::Workers(flags) => workers::glance(session, flags.interval),
         Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
         Verb::Subscribe(flags) => events::follow(session, &flags.params()),
+        Verb::Capture(flags) => capture::run(session, &flags),
         Verb::DebugAdvanceClock(flags) => {
             session.show("debug-advance-clock", &flags.params(), traffic::clock)
         }

@@ -123,6 +123,15 @@ impl Look {
         self.local(time, "%H:%M:%S%.3f")
     }
 
+    /// A time in nanoseconds since 1970 in the local zone: `21:47:37.123456789`.
+    pub(super) fn nanoseconds(&self, unix_ns: u64) -> String {
+        match jiff::Timestamp::from_nanosecond(unix_ns.into()) {
+            Ok(time) => time.to_zoned_datetime(self.zone.clone()).strftime("%H:%M:%S%.9f").to_string(),
+            // Beyond the year 9999.
+            Err(_) => unix_ns.to_string(),
+        }
+    }
+
     fn local(&self, time: Timestamp, format: &str) -> String {
         match jiff::Timestamp::from_millisecond(time.unix_ms()) {
             Ok(time) => time.to_zoned_datetime(self.zone.clone()).strftime(format).to_string(),

@@ -9,6 +9,7 @@
 //! as a [`Service`](super::socket::Service), in `core/service.rs`.
 
 mod accounts;
+mod capture;
 mod counters;
 mod endpoints;
 mod failovers;
@@ -35,6 +36,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::capture::Names;
 use super::compile::{Compiler, condition};
 use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
@@ -144,6 +146,10 @@ struct Inner {
     accounts: Accounts,
     inband: InBand,
     failovers: Failovers,
+    /// What the ids in captures stand for.
+    capture_names: Rc<RefCell<Names>>,
+    /// Held once more by each capture that runs.
+    capture_slots: Rc<()>,
     scan: Option<Scan>,
     /// Scans so far.
     scans: u32,
@@ -174,6 +180,8 @@ impl Core {
                 accounts: Accounts::default(),
                 inband: InBand::default(),
                 failovers,
+                capture_names: Rc::default(),
+                capture_slots: Rc::new(()),
                 scan: None,
                 scans: 0,
                 ahead: Duration::ZERO,
@@ -491,6 +499,9 @@ impl Inner {
         let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict, mac);
         self.workers.publish(forwarding);
         self.follow_accounts();
+        if Rc::strong_count(&self.capture_slots) > 1 {
+            self.follow_names();
+        }
         self.follow_inband();
         self.network.published();
     }

@@ -1,6 +1,7 @@
 //! The control core: objects, health, drain clocks, the socket.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod compile;
 pub mod core;
 pub mod drain;

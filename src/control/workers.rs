@@ -197,6 +197,16 @@ impl Workers {
         }
     }
 
+    /// Sends every worker a message of its own; returns what goes with each.
+    pub fn send_each<T>(&mut self, mut message: impl FnMut() -> (ToWorker, T)) -> Vec<T> {
+        let send = |link: &mut WorkerLink| {
+            let (message, with_it) = message();
+            link.send(message);
+            with_it
+        };
+        self.links.iter_mut().map(send).collect()
+    }
+
     /// Asks every worker for its flows.
     pub fn scan(&mut self, filter: FlowFilter) {
         for link in &mut self.links {

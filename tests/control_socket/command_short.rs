@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::command_line::{command, printed, refused, shown};
 use crate::fake::Daemon;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -223,6 +224,9 @@ fn completions_and_man_pages_are_made_of_the_definitions_without_a_daemon() {
 #[test]
 fn bash_completes_with_the_script() {
     let script = Command::new(env!("CARGO_BIN_EXE_flowgate")).args(["completions", "bash"]).output().unwrap();
+    // In a file, as it is longer than an argument may be.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&script.stdout).unwrap();
     let ask = "COMP_WORDS=(flowgate \"$1\" \"$2\"); COMP_CWORD=$3; _flowgate flowgate \"${COMP_WORDS[$3]}\" \"${COMP_WORDS[$3-1]}\"; echo \"${COMPREPLY[@]}\"";
     // In a file, as one word of a command line has no room for it.
     let program = tempfile::NamedTempFile::new().unwrap();

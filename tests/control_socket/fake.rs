@@ -8,20 +8,27 @@ mod overview;
 #[path = "recorded.rs"]
 mod recorded;
 
+use flowgate::control::capture::{CaptureParts, CaptureStream, Names};
 use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::failover::FailoverList;
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
-    BurstClass, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage, FlowQuery,
-    FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
+    BurstClass, CaptureQuery, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage,
+    FlowQuery, FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
     LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PortView, Preview, Protocol, RouteView,
     WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
-    Applied, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting, methods,
-    serve,
+    Applied, CaptureError, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting,
+    methods, serve,
 };
+use flowgate::datapath::capture::filter::Filter;
+use flowgate::datapath::capture::record::{Point, Record, Verdict};
+use flowgate::datapath::capture::{Bounds, Capture, Seen};
+use flowgate::datapath::counters::{DropReason, ResetTrigger};
+use flowgate::id::{EndpointId, GatewayId, Millis, PortId};
+use flowgate::io::clock::Clock;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -29,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::mpsc::UnboundedSender;
@@ -68,8 +75,26 @@ pub struct Fake {
     history: RefCell<Vec<Kept>>,
     disk_full: Cell<bool>,
     readings: Cell<u64>,
+    /// Held once more by each capture.
+    captures: Rc<()>,
+    /// The worker's ends of captures.
+    capturing: RefCell<Vec<Box<Capture>>>,
     events: Sender<Event>,
 }
+
+/// What a capture of the fake has.
+const CAPTURED: [(Point, Verdict); 3] = [
+    (Point::Arrived, Verdict::Reset(ResetTrigger::Unhealthy)),
+    (Point::Reset, Verdict::Reset(ResetTrigger::Unhealthy)),
+    (Point::Dropped, Verdict::Dropped(DropReason::UnknownFlow)),
+];
+
+/// A segment from 192.0.2.1:40000 to 198.51.100.1:443 with ACK.
+const FRAME: &[u8] = &[
+    2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, // Ethernet
+    0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0x4e, 0xcd, 192, 0, 2, 1, 198, 51, 100, 1, // IPv4
+    0x9c, 0x40, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 0xff, 0xff, 0x4a, 0x5c, 0, 0, // TCP
+];
 
 impl Fake {
     pub fn new() -> Self {
@@ -83,6 +108,8 @@ impl Fake {
             history: RefCell::default(),
             disk_full: Cell::new(false),
             readings: Cell::new(0),
+            captures: Rc::new(()),
+            capturing: RefCell::default(),
             events: Sender::new(QUEUE),
         }
     }
@@ -355,6 +382,55 @@ impl Service for Fake {
             receive_errors: 0,
             send_errors: 0,
         }]
+    }
+
+    /// One worker, which has captured a few packets already.
+    fn capture(&self, query: &CaptureQuery) -> Result<CaptureStream, CaptureError> {
+        if let Some(endpoint) = query.endpoint.as_ref().filter(|name| *name != "lan") {
+            return Err(CaptureError::Unknown { parameter: "Endpoint", name: endpoint.clone() });
+        }
+        let names: Vec<&str> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
+        if let Some(reason) = query.reasons.iter().find(|name| !names.contains(&name.as_str())) {
+            return Err(CaptureError::Unknown { parameter: "Reasons", name: reason.clone() });
+        }
+        if Rc::strong_count(&self.captures) > 2 {
+            return Err(CaptureError::TooMany(2));
+        }
+        let clock = Clock::start();
+        let snap_len = usize::try_from(query.snap_len.get()).unwrap();
+        let bounds = Bounds { snap_len, rate: 1000, ring: 1 << 16 };
+        let (mut capture, captured) = Capture::new(Filter::default(), bounds, 1, clock.clone());
+        for (point, verdict) in CAPTURED {
+            let seen = Seen {
+                endpoint: Some(EndpointId(0)),
+                gateway: Some(GatewayId(0)),
+                target: Some(0x0a00_0001),
+                cookie: Some(0x2a),
+                ..Seen::default()
+            };
+            let record = Record { port: Some(PortId(0)), ..Record::new(point, verdict, &seen, FRAME.len()) };
+            capture.take(&record, &seen, FRAME, Millis(0));
+        }
+        self.capturing.borrow_mut().push(capture);
+        let names = Names {
+            endpoints: vec!["lan".to_owned()],
+            gateways: vec![("gw".to_owned(), Some("fw".to_owned()))],
+        };
+        Ok(CaptureStream::new(CaptureParts {
+            workers: vec![captured],
+            ports: vec!["left".to_owned()],
+            names: Rc::new(RefCell::new(names)),
+            began: (0, UNIX_EPOCH + Duration::from_millis(u64::try_from(NOW).unwrap())),
+            clock,
+            limits: flowgate::control::capture::Limits {
+                packets: query.packets,
+                bytes: query.bytes.get(),
+                duration: query.seconds.map(|seconds| Duration::from_secs(seconds.into())),
+            },
+            snap_len: u32::try_from(snap_len).unwrap(),
+            filter: "all packets".to_owned(),
+            slot: Rc::clone(&self.captures),
+        }))
     }
 
     fn events(&self) -> Receiver<Event> {

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod batches;
+mod captures;
 mod changes;
 mod client;
 mod command_line;

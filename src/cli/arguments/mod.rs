@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod change;
 mod local;
 mod objects;
@@ -15,6 +16,7 @@ mod targets;
 mod wait;
 mod whole;
 
+pub(super) use capture::CaptureFlags;
 pub(super) use change::{ChangeFlags, Changing, Patience};
 pub(super) use local::{CompletionsFlags, ManFlags};
 pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
@@ -171,6 +173,8 @@ pub(super) enum Verb {
     GetCounters(CountersFlags),
     /// Print what happens as it happens: health changes, resets, drains, changes.
     Subscribe(SubscribeFlags),
+    /// Capture live packets with what became of each: into a file for Wireshark, or a line a packet.
+    Capture(CaptureFlags),
     /// List this node's endpoints.
     DescribeEndpoints,
     /// List this node's worker cores.

@@ -7,17 +7,18 @@ use tokio::sync::{MutexGuard, broadcast};
 
 use super::scan::{Found, Scan};
 use super::{Core, Inner, Stored, lock};
+use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode, StateReason, TargetKey};
 use crate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
-    Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, HistoryEntry, Overview, PortView,
-    Preview, Protocol, WorkerView,
+    CaptureQuery, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, HistoryEntry, Overview,
+    PortView, Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{
-    Applied, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
+    Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
 };
 use crate::control::store::Version;
 use crate::datapath::messages::{self, FlowFilter};
@@ -118,6 +119,10 @@ impl Service for Core {
 
     fn ports(&self) -> Vec<PortView> {
         (self.ports)()
+    }
+
+    fn capture(&self, query: &CaptureQuery) -> Result<CaptureStream, CaptureError> {
+        self.begin_capture(query)
     }
 
     fn events(&self) -> broadcast::Receiver<Event> {

@@ -7,10 +7,14 @@
 
 #![forbid(unsafe_code)]
 
-use super::service::{Applied, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting};
-use super::views::{
-    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Overview, Plan, PortView, Preview, WorkerView,
+use super::service::{
+    Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
 };
+use super::views::{
+    CaptureQuery, Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Overview, Plan, PortView,
+    Preview, WorkerView,
+};
+use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::failover::FailoverList;
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
@@ -120,6 +124,10 @@ impl Service for Acting<'_> {
 
     fn ports(&self) -> Vec<PortView> {
         self.service.ports()
+    }
+
+    fn capture(&self, query: &CaptureQuery) -> Result<CaptureStream, CaptureError> {
+        self.service.capture(query)
     }
 
     fn events(&self) -> Receiver<Event> {

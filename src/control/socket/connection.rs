@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::base64;
 use super::batch::{self, MAX_BATCH};
 use super::dispatcher::{Call, Dispatcher};
 use super::framing::{Frame, Lines, MAX_LINE};
@@ -13,7 +14,9 @@ use super::role::Role;
 use super::rpc::{self, INVALID_REQUEST, Id, RpcError};
 use super::service::Service;
 use super::session::{Delivery, Session, Subscription};
+use super::views::{CaptureEnded, CapturedChunk};
 use super::{API_MAJOR, API_MINOR, PRODUCT};
+use crate::control::capture::{CaptureStream, Chunk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -110,6 +113,7 @@ pub async fn run(
         written: 0,
         within_batch: false,
         subscription: None,
+        capture: None,
         session,
         service,
         dispatcher,
@@ -143,6 +147,7 @@ struct Connection {
     /// The answers to a batch are under way: what was written last is not the end of a line.
     within_batch: bool,
     subscription: Option<Subscription>,
+    capture: Option<CaptureStream>,
     session: Rc<Session>,
     service: Rc<dyn Service>,
     dispatcher: Rc<Dispatcher>,
@@ -151,6 +156,7 @@ struct Connection {
 enum Step {
     Frame(Frame),
     Delivery(Delivery),
+    Captured(Chunk),
 }
 
 impl Connection {
@@ -161,6 +167,7 @@ impl Connection {
             let step = tokio::select! {
                 frame = self.lines.next() => Step::Frame(frame?),
                 delivery = next_delivery(&mut self.subscription) => Step::Delivery(delivery),
+                chunk = next_chunk(&mut self.capture) => Step::Captured(chunk),
             };
             match step {
                 Step::Frame(Frame::End) => return Ok(()),
@@ -173,6 +180,7 @@ impl Connection {
                 }
                 Step::Frame(Frame::Line(line)) => self.answer(&line).await?,
                 Step::Delivery(delivery) => self.pass_on(delivery).await?,
+                Step::Captured(chunk) => self.pass_on_captured(&chunk).await?,
             }
         }
     }
@@ -250,6 +258,14 @@ impl Connection {
         if let Some(subscription) = self.session.new_subscription() {
             self.subscription = Some(subscription);
         }
+        if let Some(capture) = self.session.new_capture() {
+            self.capture = Some(capture);
+        }
+        if self.session.is_stopping()
+            && let Some(capture) = &mut self.capture
+        {
+            capture.stop();
+        }
         answer
     }
 
@@ -271,6 +287,20 @@ impl Connection {
             }
             let more = self.gathered.len() < GATHER;
             delivery = self.subscription.as_mut().filter(|_| more).and_then(Subscription::ready);
+        }
+        self.flush().await
+    }
+
+    /// Writes what comes next of the capture. A peer that does not take it keeps its own task here, and what is
+    /// captured meanwhile finds no room with the workers, which count it.
+    async fn pass_on_captured(&mut self, chunk: &Chunk) -> io::Result<()> {
+        let captured = CapturedChunk { data: base64::encode(&chunk.bytes), totals: chunk.totals };
+        self.gathered.extend_from_slice(rpc::notification("captured", &captured).as_bytes());
+        if let Some(reason) = chunk.end {
+            let ended = CaptureEnded { reason, totals: chunk.totals };
+            self.gathered.extend_from_slice(rpc::notification("capture-ended", &ended).as_bytes());
+            self.capture = None;
+            self.session.capture_ended();
         }
         self.flush().await
     }
@@ -303,6 +333,13 @@ impl Connection {
 async fn next_delivery(subscription: &mut Option<Subscription>) -> Delivery {
     match subscription {
         Some(subscription) => subscription.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_chunk(capture: &mut Option<CaptureStream>) -> Chunk {
+    match capture {
+        Some(capture) => capture.next().await,
         None => std::future::pending().await,
     }
 }

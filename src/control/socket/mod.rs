@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod acting;
+pub mod base64;
 mod batch;
 mod common;
 mod connection;
@@ -34,7 +35,9 @@ pub use framing::MAX_LINE;
 pub use listener::{BindError, ControlListener};
 pub use role::{Admins, Peer, Role};
 pub use server::serve;
-pub use service::{Applied, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting};
+pub use service::{
+    Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
+};
 pub use session::{Limits, Session, Subscribers};
 
 /// Where the daemon listens and the command line connects, unless told otherwise.

@@ -11,7 +11,7 @@ use super::dispatcher::Method;
 use super::rpc::{
     ErrorData, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED,
 };
-use super::views::Plan;
+use super::views::{CaptureEnded, CapturedChunk, Plan};
 use super::{API_MAJOR, API_MINOR, DEFAULT_PATH};
 use crate::control::events::Event;
 use schemars::generate::SchemaSettings;
@@ -131,6 +131,12 @@ fn told(generator: &mut SchemaGenerator) -> Vec<Value> {
         told("hello", "The first line of every connection.", generator.subschema_for::<Hello>()),
         told("event", "Something happened; to those who subscribed.", generator.subschema_for::<Event>()),
         told("lost", "A reader was too slow for the events.", generator.subschema_for::<Lost>()),
+        told(
+            "captured",
+            "The next packets of a capture; to who called `capture`.",
+            generator.subschema_for::<CapturedChunk>(),
+        ),
+        told("capture-ended", "A capture has ended.", generator.subschema_for::<CaptureEnded>()),
         told(
             "closing",
             "The last line of a connection that the daemon ends.",

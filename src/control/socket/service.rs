@@ -7,9 +7,10 @@
 #![forbid(unsafe_code)]
 
 use super::views::{
-    Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView, Overview, PortView,
-    Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView,
+    Overview, PortView, Preview, WorkerView,
 };
+use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode};
@@ -111,6 +112,12 @@ pub trait Service {
     /// This node's ports.
     fn ports(&self) -> Vec<PortView>;
 
+    /// Has the workers capture packets. The capture ends when the stream is dropped.
+    ///
+    /// # Errors
+    /// [`CaptureError`]; nothing is captured then.
+    fn capture(&self, query: &CaptureQuery) -> Result<CaptureStream, CaptureError>;
+
     /// The events from now on.
     fn events(&self) -> Receiver<Event>;
 
@@ -168,6 +175,22 @@ pub enum ChangeError {
     /// It is sound, but the state file could not be written.
     #[error("the change could not be written to disk and was not made: {0}")]
     NotStored(String),
+}
+
+/// Why there is no capture.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CaptureError {
+    /// As many run as may.
+    #[error("{0} captures run, and no more may")]
+    TooMany(usize),
+    /// A condition names what this node does not have.
+    #[error("there is no '{name}' here that packets could be of")]
+    Unknown {
+        /// The parameter.
+        parameter: &'static str,
+        /// What it says.
+        name: String,
+    },
 }
 
 /// The workers, or the disk, did not answer.

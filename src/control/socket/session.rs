@@ -8,6 +8,7 @@
 
 use super::role::{Peer, Role};
 use super::rpc::RpcError;
+use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, EventKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -40,6 +41,10 @@ pub struct Session {
     subscribers: Rc<Subscribers>,
     subscribed: Cell<bool>,
     new_subscription: RefCell<Option<Subscription>>,
+    capturing: Cell<bool>,
+    new_capture: RefCell<Option<CaptureStream>>,
+    /// The capture is to be stopped.
+    stopping: Cell<bool>,
     active: Cell<Instant>,
     evicted: Notify,
 }
@@ -115,6 +120,9 @@ impl Session {
             subscribers,
             subscribed: Cell::new(false),
             new_subscription: RefCell::new(None),
+            capturing: Cell::new(false),
+            new_capture: RefCell::new(None),
+            stopping: Cell::new(false),
             active: Cell::new(Instant::now()),
             evicted: Notify::new(),
         }
@@ -126,11 +134,55 @@ impl Session {
     /// # Errors
     /// When as many connections as may subscribe already do.
     pub fn subscribe(&self, events: Receiver<Event>, wanted: Option<Vec<EventKind>>) -> Result<(), RpcError> {
+        self.be_subscriber()?;
+        self.new_subscription.replace(Some(Subscription { events, wanted }));
+        Ok(())
+    }
+
+    /// Sends this connection, after the answer in hand, what `capture` gives. Like who subscribes, who captures is
+    /// not shown out for being silent.
+    ///
+    /// # Errors
+    /// When as many connections as may subscribe already do.
+    pub fn begin_capture(&self, capture: CaptureStream) -> Result<(), RpcError> {
+        self.be_subscriber()?;
+        self.capturing.set(true);
+        self.stopping.set(false);
+        self.new_capture.replace(Some(capture));
+        Ok(())
+    }
+
+    /// Whether a capture is under way.
+    pub fn is_capturing(&self) -> bool {
+        self.capturing.get()
+    }
+
+    /// Has the connection's task stop the capture. False: there is none.
+    pub fn stop_capture(&self) -> bool {
+        self.stopping.set(self.is_capturing());
+        self.is_capturing()
+    }
+
+    /// The capture begun since the last call, for the connection's task to deliver.
+    pub fn new_capture(&self) -> Option<CaptureStream> {
+        self.new_capture.take()
+    }
+
+    /// Whether the capture is to be stopped, since this was last asked.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.take()
+    }
+
+    /// The capture has ended and was told so.
+    pub fn capture_ended(&self) {
+        self.capturing.set(false);
+    }
+
+    fn be_subscriber(&self) -> Result<(), RpcError> {
         if !self.subscribed.get() {
             self.subscribers.add(self.role())?;
             self.subscribed.set(true);
         }
-        self.new_subscription.replace(Some(Subscription { events, wanted }));
         Ok(())
     }
 

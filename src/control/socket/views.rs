@@ -5,12 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod history;
 mod load;
 mod network;
 mod overview;
 mod plan;
 
+pub use capture::{
+    AddressRange, CaptureBytes, CaptureEnd, CaptureEnded, CapturePoint, CaptureQuery, CaptureRate,
+    CaptureStarted, CaptureTotals, CapturedChunk, SnapLen,
+};
 pub use history::HistoryEntry;
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};

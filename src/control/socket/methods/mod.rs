@@ -9,6 +9,7 @@
 pub mod actions;
 pub mod attributes;
 pub mod balancers;
+pub mod capture;
 pub mod failovers;
 pub(super) mod fault;
 pub mod groups;
@@ -49,6 +50,7 @@ fn in_service() -> Dispatcher {
     node::register(&mut table);
     overview::register(&mut table);
     subscribe::register(&mut table);
+    capture::register(&mut table);
     whole::register(&mut table);
     history::register(&mut table);
     failovers::register(&mut table);
