@@ -5,6 +5,7 @@
 mod client;
 mod crowds;
 mod metrics;
+mod page;
 mod paths;
 mod sample;
 mod served;

@@ -45,7 +45,7 @@ fn what_is_not_for_reading_or_is_nowhere_is_refused_with_its_reason() {
     for (request, status, words) in [
         (get("/", "").replace("GET", "POST"), 405, "GET and HEAD"),
         (get("/metrics", "").replace("GET", "DELETE"), 405, "GET and HEAD"),
-        (get("/nothing", ""), 404, "/metrics, /healthz and /readyz"),
+        (get("/nothing", ""), 404, "/, /metrics, /healthz and /readyz"),
         (get("/readyz/", ""), 404, "nothing at this path"),
         (get("http://localhost/readyz", ""), 400, "as for a proxy"),
         (get("/readyz", "Host: localhost\r\n"), 400, "more than one Host"),

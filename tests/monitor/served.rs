@@ -2,16 +2,22 @@
 
 use crate::client::{Answer, Client};
 use crate::sample;
+use flowgate::control::events::{Event, Timestamp};
+use flowgate::control::health::HealthState;
 use flowgate::control::http::Limits;
 use flowgate::control::monitor::metrics::Snapshot;
-use flowgate::control::monitor::{Behind, Endpoint, Readiness, Source, serve};
+use flowgate::control::monitor::{Behind, Endpoint, Readiness, Recorder, Source, Watched, serve};
 use flowgate::control::node::Monitor;
+use flowgate::control::socket::views::{
+    NextHopView, NodeOverview, Overview, TargetGroupOverview, TargetOverview, Totals, Traffic,
+};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::oneshot;
 
 /// Limits that a test can wait for.
@@ -24,6 +30,8 @@ pub struct Node {
     pub readiness: Arc<Mutex<Readiness>>,
     /// How many targets it has.
     pub targets: u16,
+    pub overview: Arc<Mutex<Overview>>,
+    pub events: Sender<Event>,
 }
 
 impl Source for Node {
@@ -36,11 +44,80 @@ impl Source for Node {
     }
 }
 
+impl Watched for Node {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn overview(&self) -> Overview {
+        self.overview.lock().unwrap().clone()
+    }
+
+    fn events(&self) -> Receiver<Event> {
+        self.events.subscribe()
+    }
+}
+
 impl Node {
     fn sound(targets: u16) -> Node {
         let silent_for = vec![Duration::from_millis(1)];
         let readiness = Readiness { silent_for, generation: 3, ..Readiness::default() };
-        Node { readiness: Arc::new(Mutex::new(readiness)), targets }
+        Node {
+            readiness: Arc::new(Mutex::new(readiness)),
+            targets,
+            overview: Arc::new(Mutex::new(overview())),
+            events: Sender::new(32_768),
+        }
+    }
+}
+
+/// A node that has a group with a target.
+fn overview() -> Overview {
+    let target = TargetOverview {
+        address: [192, 0, 2, 1].into(),
+        zone: None,
+        weight: 1,
+        state: HealthState::Healthy,
+        reason: None,
+        description: String::new(),
+        since: None,
+        drain: None,
+        checks: None,
+        neighbour: NextHopView { next_hop: None, mac: None, state: "no-route".to_owned() },
+        flows: 7,
+        would_die: 7,
+        silent_for_ms: 0,
+        traffic: Traffic::default(),
+    };
+    let group = TargetGroupOverview {
+        name: "fw".to_owned(),
+        load_balancer: None,
+        health_check: "TCP 80".to_owned(),
+        health_check_interval_ms: 1000,
+        unhealthy_threshold_count: 2,
+        detection_time_ms: 2000,
+        deregistration_delay_ms: 0,
+        rebalances: false,
+        resets_on_unhealthy: true,
+        resets_on_deregistration: true,
+        flows: 7,
+        traffic: Traffic::default(),
+        targets: vec![target],
+    };
+    Overview {
+        at: Timestamp::now(),
+        node: NodeOverview {
+            product: "flowgate".to_owned(),
+            version: "0".to_owned(),
+            generation: 3,
+            uptime_ms: 1,
+        },
+        load_balancers: Vec::new(),
+        target_groups: vec![group],
+        endpoints: Vec::new(),
+        ports: Vec::new(),
+        workers: Vec::new(),
+        totals: Totals { flows: 7, ..Totals::default() },
     }
 }
 
@@ -71,7 +148,8 @@ impl Served {
             tokio::task::LocalSet::new().block_on(&runtime, async {
                 let endpoint = Endpoint::bind(&config).unwrap().unwrap();
                 ready.send(endpoint.address().unwrap()).unwrap();
-                let behind = Behind { source: Rc::new(behind_it) };
+                let recorder = Recorder::new(Rc::new(behind_it.clone()));
+                let behind = Behind { source: Rc::new(behind_it), recorder };
                 tokio::select! {
                     ended = serve(endpoint, behind, limits) => panic!("it ended: {ended:?}"),
                     _ = stopped => {}

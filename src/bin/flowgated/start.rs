@@ -122,7 +122,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
                 }
             }
         };
-        let behind = monitor::Behind { source: Rc::clone(&core) as _ };
+        let recorder = monitor::Recorder::new(Rc::clone(&core) as _);
+        let behind = monitor::Behind { source: Rc::clone(&core) as _, recorder };
         let monitored = async {
             match monitor {
                 Some(endpoint) => monitor::serve(endpoint, behind, http::Limits::default()).await,

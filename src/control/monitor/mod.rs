@@ -3,6 +3,7 @@
 //!
 //! | path | |
 //! |---|---|
+//! | `/`, `/api/…`, `/events` | the page, and what it shows (`page`) |
 //! | `/metrics` | every counter, in Prometheus's text format or OpenMetrics (`metrics`) |
 //! | `/healthz` | whether the daemon works (`ready`) |
 //! | `/readyz` | whether the node is to be given traffic (`ready`) |
@@ -19,17 +20,22 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod history;
 pub mod metrics;
+mod page;
 mod ready;
+mod recorder;
 mod routes;
 mod server;
 mod streams;
+mod timeline;
 
 use std::rc::Rc;
 
 pub use answer::AnswerBody;
 use metrics::Snapshot;
 pub use ready::{Condition, Readiness};
+pub use recorder::{Recorder, Watched};
 pub use server::{BindError, Endpoint, converse, serve};
 pub use streams::{Feed, HEARTBEAT, MAX_STREAMS, Streams, WAITING};
 
@@ -47,4 +53,6 @@ pub trait Source {
 pub struct Behind {
     /// How the node stands, and what it has counted.
     pub source: Rc<dyn Source>,
+    /// What it did in the last hour.
+    pub recorder: Rc<Recorder>,
 }

@@ -8,6 +8,7 @@ use hyper::{Request, Response, StatusCode};
 use super::Behind;
 use super::answer::{self, AnswerBody};
 use super::metrics::{OfMonitor, Scrapes, Snapshot};
+use super::page;
 use super::ready;
 use super::streams::Streams;
 use crate::control::http::Visit;
@@ -28,14 +29,19 @@ impl Routes {
 
     /// The answer to a request that may be served. Of HEAD the server leaves the body out.
     pub async fn answer(&self, request: &Request<Incoming>, visit: &Rc<Visit>) -> Response<AnswerBody> {
-        match request.uri().path() {
+        let uri = request.uri();
+        match uri.path() {
             "/metrics" => self.scrapes.answer(request.headers(), visit, || self.snapshot()).await,
             "/healthz" => ready::health(&self.behind.source.readiness()),
             "/readyz" => ready::readiness(&self.behind.source.readiness()),
-            _ => answer::refusal(
-                StatusCode::NOT_FOUND,
-                "There is nothing at this path. There are /metrics, /healthz and /readyz.",
-            ),
+            path => page::asset(path)
+                .or_else(|| page::data(uri, request.headers(), &self.behind.recorder, &self.streams, visit))
+                .unwrap_or_else(|| {
+                    answer::refusal(
+                        StatusCode::NOT_FOUND,
+                        "There is nothing at this path. There are /, /metrics, /healthz and /readyz.",
+                    )
+                }),
         }
     }
 

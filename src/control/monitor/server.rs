@@ -74,7 +74,13 @@ impl Endpoint {
 /// # Panics
 /// Outside a `LocalSet` or a local runtime.
 pub async fn serve(endpoint: Endpoint, behind: Behind, limits: Limits) -> io::Result<()> {
-    http::serve(endpoint.listener, Rc::new(Server { routes: Routes::new(behind) }), limits).await
+    let recorder = Rc::clone(&behind.recorder);
+    let server = Rc::new(Server { routes: Routes::new(behind) });
+    tokio::select! {
+        served = http::serve(endpoint.listener, server, limits) => served,
+        // It ends when the control core does.
+        () = recorder.run() => Ok(()),
+    }
 }
 
 /// Answers the requests on one connection, from wherever it comes, until it ends.

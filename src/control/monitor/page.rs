@@ -1,0 +1,181 @@
+//! The web page and what it asks for. The page is plain HTML, CSS and JavaScript as in `page/`, put into the daemon when
+//! that is built: nothing is made from it and nothing comes from elsewhere.
+//!
+//! | path | |
+//! |---|---|
+//! | `/`, `/page/…` | the page and its parts |
+//! | `/api/overview` | the node now, as `get-overview` of the socket |
+//! | `/api/history` | the last five minutes (`span=fine`) or the last hour (`span=coarse`) of the node, or of `target=GROUP/ADDRESS` |
+//! | `/api/timeline` | the last hour's events |
+//! | `/events` | events as they come (server-sent events), after `Last-Event-ID` or `after=ID` |
+
+use std::rc::Rc;
+
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode, Uri};
+use percent_encoding::percent_decode_str;
+
+use super::answer::{self, AnswerBody};
+use super::history::Span;
+use super::recorder::Recorder;
+use super::streams::Streams;
+use super::timeline::Place;
+use crate::control::http::Visit;
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+/// The page can show and ask for nothing but its own, and nobody can show it as a part of theirs. No script or
+/// style stands in the HTML, so that no name of an operator's can become one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+macro_rules! assets {
+    ($($kind:ident $name:literal,)+) => {
+        &[$(($name, $kind, include_str!(concat!("page/", $name)))),+]
+    };
+}
+
+/// The parts of the page: name, type, content.
+const ASSETS: &[(&str, &str, &str)] = assets![
+    HTML "index.html",
+    CSS "base.css",
+    CSS "parts.css",
+    SVG "icon.svg",
+    SCRIPT "charts.js",
+    SCRIPT "detail.js",
+    SCRIPT "dom.js",
+    SCRIPT "lanes.js",
+    SCRIPT "live.js",
+    SCRIPT "main.js",
+    SCRIPT "model.js",
+    SCRIPT "path.js",
+    SCRIPT "tables.js",
+    SCRIPT "theme.js",
+    SCRIPT "timeline.js",
+    SCRIPT "words.js",
+];
+
+/// A part of the page, if `path` is that of one.
+pub fn asset(path: &str) -> Option<Response<AnswerBody>> {
+    let name = if path == "/" { "index.html" } else { path.strip_prefix("/page/")? };
+    let (_, kind, content) = ASSETS.iter().find(|(known, ..)| *known == name)?;
+    let mut response = answer::whole(StatusCode::OK, kind, content.as_bytes());
+    let headers = response.headers_mut();
+    headers.insert("content-security-policy", HeaderValue::from_static(POLICY));
+    headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    Some(response)
+}
+
+/// What the page asks for, if `uri` is that of such a thing.
+pub fn data(
+    uri: &Uri,
+    headers: &HeaderMap,
+    recorder: &Rc<Recorder>,
+    streams: &Streams,
+    visit: &Visit,
+) -> Option<Response<AnswerBody>> {
+    let query = uri.query().unwrap_or_default();
+    let response = match uri.path() {
+        "/api/overview" => answer::whole(StatusCode::OK, JSON, recorder.overview()),
+        "/api/timeline" => answer::whole(StatusCode::OK, JSON, recorder.timeline()),
+        "/api/history" => history(query, recorder),
+        "/events" => events(query, headers, recorder, streams, visit),
+        _ => return None,
+    };
+    Some(response)
+}
+
+fn history(query: &str, recorder: &Recorder) -> Response<AnswerBody> {
+    let span = match value(query, "span").as_deref() {
+        None | Some("fine") => Span::Fine,
+        Some("coarse") => Span::Coarse,
+        Some(_) => return answer::refusal(StatusCode::BAD_REQUEST, "The span is fine or coarse."),
+    };
+    match recorder.history(value(query, "target").as_deref(), span) {
+        Some(json) => answer::whole(StatusCode::OK, JSON, json),
+        None => answer::refusal(StatusCode::NOT_FOUND, "There is no history of that."),
+    }
+}
+
+fn events(
+    query: &str,
+    headers: &HeaderMap,
+    recorder: &Rc<Recorder>,
+    streams: &Streams,
+    visit: &Visit,
+) -> Response<AnswerBody> {
+    // What a browser says when it comes back is of later than what the page said when it came.
+    let of_browser = headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default().to_owned());
+    let place = match of_browser.or_else(|| value(query, "after")) {
+        None => None,
+        Some(id) => match Place::parse(&id) {
+            Some(place) => Some(place),
+            None => return answer::refusal(StatusCode::BAD_REQUEST, "There is no event of that id."),
+        },
+    };
+    match streams.open(EVENTS, visit) {
+        Ok((feed, response)) => {
+            recorder.follow(feed, place);
+            response
+        }
+        Err(refused) => refused,
+    }
+}
+
+/// The value of a query's parameter.
+fn value(query: &str, name: &str) -> Option<String> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.into_iter().find(|(known, _)| *known == name)?;
+    Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served_and_no_other() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/control/monitor/page");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut there: Vec<String> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        there.sort_unstable();
+        let mut served: Vec<&str> = ASSETS.iter().map(|(name, ..)| *name).collect();
+        served.sort_unstable();
+        assert_eq!(there, served);
+        for path in ["/index.html", "/page/", "/page/nothing.js", "/page/../page.rs", "/page//dom.js"] {
+            assert!(asset(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_page_holds_to_its_policy() {
+        for (name, _, content) in ASSETS {
+            for word in
+                ["https://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
+            {
+                assert!(!content.contains(word), "{name} has {word}");
+            }
+        }
+        let (_, _, html) = ASSETS.iter().find(|(name, ..)| *name == "index.html").unwrap();
+        for word in ["<style", " style=", "onclick", "<script>", "javascript:"] {
+            assert!(!html.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_query_is_read_as_browsers_write_it() {
+        let query = "span=fine&target=fire%2Fwalls%2F10.0.0.1&empty=";
+        assert_eq!(value(query, "target").as_deref(), Some("fire/walls/10.0.0.1"));
+        assert_eq!(value(query, "empty").as_deref(), Some(""));
+        assert_eq!(value(query, "arget"), None);
+        assert_eq!(value("target=%ff%", "target").as_deref(), Some("\u{fffd}%"));
+    }
+}

@@ -1,0 +1,184 @@
+// Numbers, times and events, as people read them. Pure: nothing here knows of the page.
+
+const THIN = "\u202f";
+const whole = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+
+/** A count: `12,345`. */
+export function count(value) {
+  return whole.format(value);
+}
+
+/** `1 flow`, `12,345 flows`. */
+export function counted(value, one, many = `${one}s`) {
+  return `${count(value)}${"\u00a0"}${value === 1 ? one : many}`;
+}
+
+/** A number with a unit, shortened: `1.23 Mbit/s`. */
+export function scaled(value, unit) {
+  for (const [size, prefix] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
+  ]) {
+    if (Math.abs(value) >= size) {
+      const divisor = prefix === "k" ? 1e3 : size;
+      return `${short.format(value / divisor)}${THIN}${prefix}${unit}`;
+    }
+  }
+  const plain = Math.abs(value) >= 100 ? Math.round(value) : Math.round(value * 10) / 10;
+  return unit ? `${whole.format(plain)}${THIN}${unit}` : whole.format(plain);
+}
+
+/** A rate: `120 packets/s`. */
+export const packets = (perSecond) => scaled(perSecond, "pkt/s");
+/** Bytes per second as bits. */
+export const bits = (bytesPerSecond) => scaled(bytesPerSecond * 8, "bit/s");
+
+/** A time that passed: `840 ms`, `3.2 s`, `2 min 3 s`, `3 h 2 min`, `4 d 3 h`. */
+export function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))}${THIN}ms`;
+  if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)}${THIN}s`;
+  const seconds = Math.floor(ms / 1000);
+  const parts = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ];
+  const first = parts.findIndex(([size]) => seconds >= size);
+  const words = [];
+  let rest = seconds;
+  for (const [size, name] of parts.slice(first, first + 2)) {
+    const value = Math.floor(rest / size);
+    rest %= size;
+    if (value > 0 || words.length === 0) words.push(`${value}${THIN}${name}`);
+  }
+  return words.join(" ");
+}
+
+const two = (value) => String(value).padStart(2, "0");
+
+/** A time of day where the reader is: `10:32:07`. */
+export function clock(ms, digits = 0) {
+  const time = new Date(ms);
+  const plain = `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
+  return digits ? `${plain}.${String(time.getMilliseconds()).padStart(3, "0")}` : plain;
+}
+
+/** A moment, with its day if that is not the day of `now`. */
+export function moment(ms, now = Date.now()) {
+  const day = new Date(ms);
+  if (day.toDateString() === new Date(now).toDateString()) return clock(ms);
+  return `${day.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} ${clock(ms)}`;
+}
+
+/** A target as it is called everywhere. */
+export const targetName = (group, address) => (address ? `${address} of ${group}` : group);
+
+/** Why a target stands as it does. */
+export function reason(code, description) {
+  const words = {
+    "Elb.RegistrationInProgress": "it is being registered",
+    "Elb.InitialHealthChecking": "its first checks are running",
+    "Target.Timeout": "its checks time out",
+    "Target.ResponseCodeMismatch": "its checks answer with a wrong code",
+    "Target.FailedHealthChecks": "its checks fail",
+    "Target.NotRegistered": "it is not registered",
+    "Target.NotInUse": "its group or zone is given no traffic here",
+    "Target.DeregistrationInProgress": "it was deregistered",
+    "Target.IpUnusable": "its address cannot be a target's",
+    "Elb.InternalError": "this node cannot make its checks",
+  }[code];
+  if (!code) return description || "";
+  const said = words ?? code;
+  // Of what was seen, what the words do not say already.
+  const seen = (description ?? "")
+    .replace(/^Health checks failed: /, "")
+    .replace(/^Health checks failed with these codes: /, "")
+    .replace(/ \(os error \d+\)/, "")
+    .replace(/^Request timed out(: )?/, "")
+    .replace(/\.$/, "");
+  return seen ? `${said} (${seen})` : said;
+}
+
+const TRIGGERS = {
+  unhealthy: "their target is unhealthy",
+  deregistration: "their target was deregistered and its delay is over",
+  "idle-timeout": "they had idled out",
+  "no-flow": "their packets were of no flow",
+  "both-ends": "the other end was told before",
+  proactive: "their target is gone, told unasked",
+};
+
+/** What made resets. */
+export const trigger = (name) => TRIGGERS[name] ?? name;
+
+/** What kind of event an entry tells of: `health`, `resets`, `drains`, `config` or `lost`. */
+export function kindOf(entry) {
+  return (
+    {
+      TargetHealthChanged: "health",
+      TargetSilent: "health",
+      FlowsReset: "resets",
+      TcpReset: "resets",
+      DrainStarted: "drains",
+      DrainEnded: "drains",
+      ConfigChanged: "config",
+      EventsLost: "lost",
+    }[entry.Event] ?? "other"
+  );
+}
+
+/** The sign of an event. */
+export function signOf(entry) {
+  if (entry.Event === "TargetHealthChanged") return entry.To;
+  if (entry.Event === "TargetSilent") return "warn";
+  return { resets: "resets", drains: "drains", config: "config", lost: "lost" }[kindOf(entry)] ?? "note";
+}
+
+/** An event in a sentence. */
+export function sentence(entry) {
+  const who = targetName(entry.TargetGroup, entry.Target);
+  switch (entry.Event) {
+    case "TargetHealthChanged": {
+      const why = reason(entry.Reason, entry.Description);
+      return `${who} is ${entry.To}, it was ${entry.From}${why ? `: ${why}` : ""}`;
+    }
+    case "TargetSilent":
+      return `${who} returned nothing for ${duration(entry.SilentForMs)} and is checked out of turn`;
+    case "FlowsReset": {
+      const flows = counted(entry.Count, "reset");
+      return `${flows} sent for ${entry.Target ? `flows of ${who}` : `packets at ${entry.LoadBalancer}`}: ${trigger(entry.Trigger)}`;
+    }
+    case "TcpReset":
+      return `Reset sent to ${end(entry.SentTo, entry.SentToPort)}, from ${end(entry.Peer, entry.PeerPort)}: ${trigger(entry.Trigger)}`;
+    case "DrainStarted":
+      return `${who} drains, with ${counted(entry.Flows, "flow")}, until ${clock(entry.Ends.UnixMs)}`;
+    case "DrainEnded":
+      return `The drain of ${who} is over, with ${counted(entry.FlowsLeft, "flow")} left`;
+    case "ConfigChanged":
+      return `The configuration changed: generation ${entry.Generation}`;
+    case "EventsLost":
+      return `${counted(entry.Count, "event")} came too fast to be told`;
+    default:
+      return other(entry);
+  }
+}
+
+// An event that this page does not know: its name and what it says, as words.
+function other(entry) {
+  const told = Object.entries(entry)
+    .filter(
+      ([name, value]) =>
+        !["Event", "At", "Until", "Number", "Target", "TargetGroup"].includes(name) &&
+        typeof value !== "object",
+    )
+    .map(([name, value]) => `${spaced(name)} ${value}`);
+  const who = entry.TargetGroup ? ` (${targetName(entry.TargetGroup, entry.Target)})` : "";
+  return `${spaced(entry.Event).replace(/^./, (letter) => letter.toUpperCase())}${who}${told.length ? `: ${told.join(", ")}` : ""}`;
+}
+
+const spaced = (name) => name.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
+const end = (address, port) => (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
