@@ -1,0 +1,76 @@
+"""The connection: what is told when it is lost, and how the page comes back."""
+
+import time
+
+import browser
+import fixture
+from browser import text, until
+
+
+def streams(served):
+    return sum(path.startswith("/events") for path in served.asked)
+
+
+def test_a_lost_connection_is_told_and_what_was_missed_is_there_when_it_is_back(page, made_up):
+    port, node = made_up.port, made_up.node
+    made_up.tell("ConfigChanged", Generation=8)
+    until("the event", lambda: "generation 8" in text(page, "#events"))
+    made_up.stop()
+    until("the loss", lambda: text(page, "#lost").startswith("The gateway does not answer since "), 10)
+    assert text(page, "#link-words") == "Connection lost"
+    assert page.execute_script("return document.querySelector('#lost').getAttribute('role')") == "alert"
+    until("the age", lambda: "What is shown is " in text(page, "#lost"), 3)
+    # The same daemon, which was out of reach, and went on.
+    back = fixture.Fixture(node, port)
+    try:
+        back.entries, back.events, back.told = made_up.entries, made_up.events, made_up.told
+        back.tell("ConfigChanged", Generation=9)
+        until("it is back", lambda: text(page, "#link-words") == "Live", 10)
+        until("what was missed", lambda: "generation 9" in text(page, "#events"))
+        assert page.execute_script("return document.querySelector('#lost').hidden")
+        back.tell("ConfigChanged", Generation=10)
+        until("what is new", lambda: "generation 10" in text(page, "#events"), 2)
+    finally:
+        back.stop()
+
+
+def test_a_page_that_gets_no_stream_says_so_and_shows_what_it_can(wide, made_up):
+    made_up.streams_refused = True
+    wide.get(made_up.url)
+    until("it is told", lambda: text(wide, "#link-words") == "Without events")
+    assert "no stream of events" in text(wide, "#lost")
+    fixture.failover(made_up, ago_ms=100)
+    until("the dead target", lambda: text(wide, "#verdict") == "1 of 2 targets is down", 5)
+    until("the events, later", lambda: "303" in text(wide, "#events"), 12)
+    made_up.streams_refused = False
+    until("a stream", lambda: text(wide, "#link-words") == "Live", 12)
+    wide.get("about:blank")
+
+
+def test_a_page_that_nobody_sees_asks_for_nothing(wide, made_up):
+    browser.visit(wide, made_up.url)
+    assert len(made_up.streams) == 1
+    here = wide.current_window_handle
+    wide.switch_to.new_window("tab")
+    hidden = until("it is hidden", lambda: len(made_up.streams) == 0, 5)
+    time.sleep(0.5)
+    asked = len(made_up.asked)
+    time.sleep(2.5)
+    assert hidden and len(made_up.asked) - asked <= 1
+    wide.close()
+    wide.switch_to.window(here)
+    until("it is back", lambda: text(wide, "#link-words") == "Live" and len(made_up.streams) == 1)
+    wide.get("about:blank")
+
+
+def test_ten_thousand_events_leave_the_page_alive_and_bounded(page, made_up):
+    for n in range(10_000):
+        made_up.tell("FlowsReset", TargetGroup="firewalls", Target=f"10.0.{n % 40}.{n % 50 + 1}", LoadBalancer="inspection",
+                     Trigger="unhealthy", Count=1)
+    until("the last of them", lambda: len(made_up.streams) == 1 and made_up.streams[0].empty(), 20)
+    begun = time.monotonic()
+    fixture.failover(made_up, ago_ms=50)
+    until("the dead target", lambda: text(page, "#verdict") == "1 of 2 targets is down", 5)
+    until("its line", lambda: "303" in text(page, "#events li"), 5)
+    assert time.monotonic() - begun < 5
+    assert page.execute_script("return document.querySelectorAll('#events li').length") <= 40

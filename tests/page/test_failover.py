@@ -1,0 +1,101 @@
+"""The page over a real gateway under load, while an appliance dies and comes back."""
+
+import os
+import time
+
+import browser
+import laboratory
+import pytest
+from browser import complaints, text, texts, until
+from selenium.webdriver.common.by import By
+
+DEAD = 0
+
+
+@pytest.fixture(scope="module")
+def lab():
+    with laboratory.Laboratory() as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def live(lab):
+    with browser.open_browser(1280, 900) as driver:
+        browser.visit(driver, laboratory.URL)
+        yield driver
+
+
+def picture(driver, name):
+    """A picture for the documentation, if somebody wants them anew."""
+    if folder := os.environ.get("FLOWGATE_PICTURES"):
+        browser.whole_page(driver, f"{folder}/{name}.png")
+
+
+def test_a_gateway_at_work_is_shown_as_it_is(live, lab):
+    until("the verdict", lambda: text(live, "#verdict") == "All is well: all 2 targets are healthy")
+    shown = texts(live, "#targets tbody tr")
+    for target in lab.targets():
+        row = next(words for words in shown if target["Address"] in words)
+        assert "healthy" in row
+    flows = int(text(live, "#figures dd"))
+    assert abs(flows - lab.overview()["Totals"]["Flows"]) <= 2, "what the socket says"
+    until("traffic", lambda: live.execute_script("return document.querySelectorAll('.way .run.slow, .way .run.quick').length") >= 3)
+    until("charts", lambda: live.execute_script("return [...document.querySelectorAll('#charts .stroke')].filter((each) => each.getAttribute('d')?.length > 20).length") >= 3)
+    assert not complaints(live)
+
+
+def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_seconds(live, lab):
+    address = laboratory.APPLIANCES[DEAD]
+    before = next(target for target in lab.targets() if target["Address"] == address)
+    killed = lab.kill_appliance(DEAD)
+    until("the verdict", lambda: text(live, "#verdict") == "1 of 2 targets is down", 5)
+    until("the problem", lambda: f"{address} of firewalls is unhealthy since" in text(live, "#problems"), 1)
+    told_after = time.time() - killed
+    settings = lab.overview()["TargetGroups"][0]
+    detection = settings["DetectionTimeMs"] / 1000 + 0.4
+    assert told_after < detection + 2, f"{told_after:.2f} s after the death"
+    until("the resets", lambda: any(f"flows of {address} of firewalls" in words for words in texts(live, "#events .resets .what")), 2)
+    assert any(f"{address} of firewalls is unhealthy, it was healthy" in words for words in texts(live, "#events .health .what"))
+    # The clients come back through the other one, and nobody is reset any more.
+    until("the resets to be over", lambda: lab.targets()[DEAD]["Flows"] == 0, 20)
+    time.sleep(1.5)
+    dead = next(target for target in lab.targets() if target["Address"] == address)
+    resets = sum(dead["Traffic"]["Resets"].values())
+    assert resets >= before["Flows"] > 0
+    row = live.execute_script("return [...document.querySelectorAll('#targets tbody tr')].find((row) => row.textContent.includes(arguments[0])).children[10].textContent", address)
+    assert int(row) == resets, "the page and the socket agree"
+    sums = [int(words.split()[0]) for words in texts(live, "#events .resets .what") if f"flows of {address}" in words]
+    assert sum(sums) == resets, "and so does the timeline"
+    assert live.execute_script("return document.querySelector('.way a.unhealthy .title').textContent") == address
+    assert live.execute_script("return document.querySelectorAll('#lanes .part.unhealthy').length") == 1
+    picture(live, "failover")
+    assert not complaints(live)
+
+
+def test_the_details_of_the_dead_appliance_say_why_and_whom_it_hit(live, lab):
+    address = laboratory.APPLIANCES[DEAD]
+    live.find_element(By.CSS_SELECTOR, "#problems a").click()
+    until("the details", lambda: text(live, "#detail-title") == f"{address} of firewalls")
+    until("why", lambda: text(live, "#detail .state").strip().startswith("✕ unhealthy since "))
+    until("who was hit", lambda: "Reset sent to 192.0.2." in text(live, "#detail"))
+    until("its charts", lambda: len(live.execute_script("return document.querySelector('#detail .stroke')?.getAttribute('d') ?? ''")) > 20)
+    assert "in a row" in text(live, "#detail .facts")
+    picture(live, "details")
+    live.find_element(By.CSS_SELECTOR, "#detail button").click()
+    assert not complaints(live)
+
+
+def test_it_is_over_when_the_appliance_is_back(live, lab):
+    lab.revive_appliance(DEAD)
+    until("the verdict", lambda: text(live, "#verdict") == "All is well: all 2 targets are healthy", 10)
+    address = laboratory.APPLIANCES[DEAD]
+    until("its line", lambda: any(f"{address} of firewalls is healthy, it was unhealthy" in words for words in texts(live, "#events .what")), 2)
+    assert not complaints(live)
+
+
+def test_a_drain_is_told_with_what_is_left_and_by_when(live, lab):
+    address = laboratory.APPLIANCES[DEAD]
+    lab.flowgate("deregister-targets", "--target-group", "firewalls", "--targets", f"Id={address}", "--yes")
+    until("the drain", lambda: f"{address} of firewalls drains until " in text(live, "#problems"), 3)
+    until("its line", lambda: any(f"{address} of firewalls drains, with" in words for words in texts(live, "#events .drains .what")), 2)
+    assert not complaints(live)

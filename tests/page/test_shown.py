@@ -1,0 +1,176 @@
+"""What the page shows, of a made-up gateway: what is wrong first, in words; and nothing that is not so."""
+
+import time
+
+import browser
+import fixture
+from browser import complaints, text, texts, until, value
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+
+def test_all_is_well_is_said_in_words(page):
+    assert text(page, "#verdict") == "All is well: all 2 targets are healthy"
+    assert page.title == "All is well: all 2 targets are healthy · Flowgate"
+    assert texts(page, "#problems li") == []
+    assert text(page, "#figures").startswith("Live flows620")
+    assert texts(page, ".way .title") == ["office", "branch", "Gateway", "198.51.100.12", "198.51.100.11"]
+    assert not complaints(page)
+
+
+def test_a_dead_target_is_what_is_said_first_and_within_two_seconds(page, made_up):
+    begun = time.monotonic()
+    fixture.failover(made_up, ago_ms=400)
+    until("the verdict", lambda: text(page, "#verdict") == "1 of 2 targets is down", 2)
+    assert time.monotonic() - begun < 2
+    problem = texts(page, "#problems li")[0]
+    assert "198.51.100.12 of firewalls is unhealthy since " in problem
+    assert "its checks time out. Its flows are reset as their packets come." in problem
+    assert "17 flows on it · 303 resets sent" in problem
+    assert browser.plain(page.title).startswith("✕ 1 of 2 targets is down")
+    until("the timeline", lambda: len(texts(page, "#events li")) == 2, 2)
+    first, second = texts(page, "#events .what")
+    assert first.startswith("303 resets sent for flows of 198.51.100.12 of firewalls: their target is unhealthy")
+    assert second == "198.51.100.12 of firewalls is unhealthy, it was healthy: its checks time out"
+    # For whoever hears the page: once, and without the seconds that go by.
+    announced = text(page, "#announce")
+    assert announced.startswith("1 of 2 targets is down. 198.51.100.12 of firewalls is unhealthy")
+    time.sleep(2.5)
+    assert text(page, "#announce") == announced
+    assert page.find_element(By.CSS_SELECTOR, ".way a.unhealthy").get_attribute("aria-label").startswith("198.51.100.12, unhealthy, ")
+    assert not complaints(page)
+
+
+def test_resets_that_go_on_are_one_line(page, made_up):
+    of = {"TargetGroup": "firewalls", "Target": "198.51.100.12", "LoadBalancer": "inspection", "Trigger": "unhealthy"}
+    for _ in range(5):
+        made_up.tell("FlowsReset", **of, Count=10)
+        time.sleep(0.1)
+    until("the sum", lambda: [words[:2] for words in texts(page, "#events .what")] == ["50"])
+
+
+def test_everything_that_can_be_wrong_is_told_in_a_sentence(page, made_up):
+    one, two = made_up.node.targets
+    two.update(SilentForMs=3200)
+    one.update(State="draining", Reason="Target.DeregistrationInProgress", Flows=4,
+               Drain={"Started": fixture.moment(), "Ends": fixture.moment(time.time() * 1000 + 60_000)})
+    made_up.node.workers[1].update(HeartbeatAgeMs=4000, Flows=65000)
+    made_up.node.ports[0].update(LinkUp=False)
+    made_up.node.endpoints[1].update(LoadBalancer=None)
+    made_up.node.groups.append(fixture.group("spare", "other", []))
+    until("the problems", lambda: len(texts(page, "#problems .what")) == 7, 4)
+    told = texts(page, "#problems .what")
+    assert text(page, "#verdict") == "3 things are wrong"
+    for words in ("Worker 1 on core 3 has stopped.", "The port left has no link.", "spare has no target: new flows of other are refused.",
+                  "The flow table of worker 1 is nearly full.", "The endpoint branch leads to no load balancer: its traffic is dropped.",
+                  "198.51.100.12 of firewalls answers its checks and returns nothing of what it is sent."):
+        assert words in told, told
+    assert told[-1].startswith("198.51.100.11 of firewalls drains until ")
+    # Not by colour alone: each says what it is, too.
+    assert [words.split(":")[0] for words in texts(page, "#problems li .unseen")] == ["Wrong"] * 3 + ["Look"] * 3 + ["Note"]
+
+
+def test_names_are_text_whatever_is_in_them(wide, made_up):
+    hostile = '<img src=x onerror="document.title=1">&amp;"\'</script><svg onload=alert(1)>\n\u202e'
+    made_up.node = fixture.Node(groups=[fixture.group(hostile, hostile, [fixture.target("198.51.100.11", Zone=hostile)])],
+                                endpoints=[fixture.endpoint(hostile, hostile)])
+    made_up.node.ports = [dict(fixture.port(hostile), LinkUp=False)]
+    made_up.tell("TargetHealthChanged", TargetGroup=hostile, Target="198.51.100.11", From="healthy", To="unhealthy",
+                 Reason=hostile, Description=hostile)
+    made_up.tell(hostile, Anything=hostile)
+    browser.visit(wide, made_up.url)
+    until("the group", lambda: hostile in texts(wide, "#targets td"))
+    wide.execute_script("location.hash = arguments[0]", f"#target/{hostile}/198.51.100.11")
+    assert not wide.execute_script("return document.querySelectorAll('img[src=x], script:not([src])').length")
+    assert any(hostile in words for words in texts(wide, "#events .what"))
+    assert wide.title.endswith("Flowgate")
+    assert not complaints(wide)
+    wide.get("about:blank")
+
+
+def test_three_hundred_targets_are_folded_and_can_be_found(wide, made_up):
+    targets = [fixture.target(f"10.1.{n // 250}.{n % 250 + 1}", 40 + n % 7) for n in range(300)]
+    made_up.node = fixture.Node(targets)
+    for n in (7, 222):
+        targets[n].update(State="unhealthy", Reason="Target.FailedHealthChecks", Description="Connection refused")
+    browser.visit(wide, made_up.url)
+    until("the verdict", lambda: text(wide, "#verdict") == "2 of 300 targets are down")
+    names = texts(wide, ".way .title")
+    assert len(names) <= 16 and sorted(names[3:5]) == ["10.1.0.223", "10.1.0.8"], names
+    assert "289 more of firewalls" in names[-1]
+    assert len(texts(wide, "#targets tbody tr")) == 50
+    assert texts(wide, "#targets tbody th")[:2] == ["10.1.0.8", "10.1.0.223"], "the bad ones first"
+    box = wide.find_element(By.ID, "filter")
+    box.send_keys("10.1.1.5")
+    until("the filter", lambda: texts(wide, "#targets tbody th") == ["10.1.1.5", "10.1.1.50"])
+    box.send_keys(" nothing")
+    until("no match", lambda: texts(wide, "#targets tbody td") == ["No target matches."])
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys(Keys.DELETE)
+    wide.find_element(By.ID, "more").click()
+    until("all of them", lambda: len(texts(wide, "#targets tbody tr")) == 300)
+    wide.execute_script("[...document.querySelectorAll('#targets thead button')].find((each) => each.textContent.startsWith('Flows')).click()")
+    flows = [int(cells) for cells in wide.execute_script("return [...document.querySelectorAll('#targets tbody tr')].map((row) => row.children[5].textContent)")]
+    assert flows == sorted(flows, reverse=True)
+    assert wide.execute_script("return document.querySelector('#targets [aria-sort]').textContent").startswith("Flows")
+    # Some time on the page is spent, but not all of it: a second's work in a second would be too much.
+    busy = value(wide, "const t = performance.now(); dispatchEvent(new Event('resize')); document.body.offsetHeight; return performance.now() - t;")
+    assert busy < 200
+    assert not complaints(wide)
+    wide.get("about:blank")
+
+
+def test_one_target_and_none(wide, made_up):
+    made_up.node = fixture.Node([fixture.target("198.51.100.11")])
+    browser.visit(wide, made_up.url)
+    assert text(wide, "#verdict") == "All is well: the one target is healthy"
+    made_up.node.groups = []
+    until("none", lambda: text(wide, "#verdict") == "No targets are registered yet")
+    assert texts(wide, "#targets tbody td") == ["There are no targets."]
+    assert not complaints(wide)
+    wide.get("about:blank")
+
+
+def test_charts_can_be_gone_along_and_read_as_tables(page, made_up):
+    plot = page.find_element(By.CSS_SELECTOR, "#charts .plot")
+    until("a line", lambda: page.execute_script("return document.querySelector('#charts .stroke').getAttribute('d')?.length > 500"))
+    latest = plot.get_attribute("aria-valuetext")
+    plot.send_keys(Keys.HOME)
+    first = plot.get_attribute("aria-valuetext")
+    assert first != latest and "flows" in first
+    assert text(page, "#charts .when").startswith("at ")
+    plot.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP)
+    assert plot.get_attribute("aria-valuenow") == "11"
+    page.find_element(By.CSS_SELECTOR, "#charts summary").click()
+    until("the table", lambda: len(texts(page, "#charts table tbody tr")) == 12)
+    summary = text(page, "#charts .chart:last-child .unseen")
+    assert summary.startswith("Resets sent, the last 5 minutes: 1,155 in all, most 140 resets at "), summary
+    page.find_element(By.CSS_SELECTOR, '#span input[value="coarse"]').click()
+    until("the hour", lambda: "span=coarse" in "".join(made_up.asked))
+    until("the hour is drawn", lambda: "the last hour" in text(page, "#charts .chart:last-child .unseen"))
+
+
+def test_the_details_of_a_target_open_by_its_address_close_by_a_key_and_give_the_focus_back(page, made_up):
+    fixture.failover(made_up)
+    link = until("its row", lambda: page.find_element(By.LINK_TEXT, "198.51.100.12"))
+    link.send_keys(Keys.ENTER)
+    until("the details", lambda: text(page, "#detail-title") == "198.51.100.12 of firewalls")
+    assert page.current_url.endswith("#target/firewalls/198.51.100.12")
+    until("why", lambda: "its checks time out" in text(page, "#detail .state"))
+    facts = text(page, "#detail .facts")
+    for words in ("200.4 ms: Request timed out", "450 failures in a row", "303: unhealthy", "TCP flows are reset when it is unhealthy"):
+        assert words in facts, facts
+    until("what happened to it", lambda: len(texts(page, "#detail .events li")) == 6)
+    assert "192.0.2.10:40003" in text(page, "#detail")
+    assert page.execute_script("return document.activeElement.closest('#detail') !== null")
+    page.switch_to.active_element.send_keys(Keys.ESCAPE)
+    until("closed", lambda: not page.execute_script("return document.querySelector('#detail').open"))
+    assert "#" not in page.current_url
+    assert page.execute_script("return document.activeElement.textContent") == "198.51.100.12"
+    # An address that somebody sent.
+    browser.visit(page, made_up.url + "#target/firewalls/198.51.100.11")
+    until("the other's details", lambda: text(page, "#detail-title") == "198.51.100.11 of firewalls")
+    page.get(made_up.url + "#target/firewalls/198.51.100.99")
+    until("no such target", lambda: "There is no such target now" in text(page, "#detail .state"))
+    page.get(made_up.url + "#target/%E0%A4%A/1")
+    assert not complaints(page)
