@@ -181,14 +181,19 @@ pub(super) enum CaptureNotice {
 impl Client {
     /// Connects to the daemon at `path` and makes sure that it is one.
     pub(super) fn connect(path: &Path) -> Result<Self, CliError> {
+        Client::connect_within(path, PATIENCE)
+    }
+
+    /// The same for who has less patience: no answer may take longer than this.
+    pub(super) fn connect_within(path: &Path, patience: Duration) -> Result<Self, CliError> {
         let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CliError::NoSocket(path.to_owned()),
             io::ErrorKind::ConnectionRefused => CliError::NobodyThere(path.to_owned()),
             io::ErrorKind::PermissionDenied => CliError::Denied(path.to_owned()),
             _ => CliError::Connect(path.to_owned(), error),
         })?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(CliError::Broken)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(CliError::Broken)?;
+        stream.set_read_timeout(Some(patience)).map_err(CliError::Broken)?;
+        stream.set_write_timeout(Some(patience)).map_err(CliError::Broken)?;
         let mut client = Client { reader: BufReader::new(stream), last_id: 0 };
         let first = client.read_line()?;
         let greeting: Message = serde_json::from_str(&first).map_err(|_| CliError::NotFlowgate)?;

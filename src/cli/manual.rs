@@ -5,14 +5,15 @@
 use super::arguments::{Arguments, CompletionsFlags, ManFlags};
 use super::client::CliError;
 use super::output::print;
+use super::{complete, input};
 use crate::control::nearest::nearest;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser};
 use std::ffi::OsString;
 use std::path::Path;
 
 /// The name of the binary.
-const NAME: &str = "flowgate";
+pub(super) const NAME: &str = "flowgate";
 
 /// The whole command line, as it is defined.
 pub fn command() -> Command {
@@ -23,6 +24,8 @@ pub fn command() -> Command {
 /// the fault names the one that was meant, where clap would name all that begin alike; where there is no verb it
 /// leaves the list of them, in which clap has hidden ones too, to `--help`.
 pub(super) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let words = input::expanded(words.into_iter().collect(), &command())
+        .map_err(|said| command().error(ErrorKind::ValueValidation, said))?;
     Arguments::try_parse_from(words).map_err(|mut fault| {
         fault.remove(ContextKind::ValidSubcommand);
         let Some(ContextValue::String(given)) = fault.get(ContextKind::InvalidSubcommand) else {
@@ -41,9 +44,7 @@ pub(super) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Argument
 }
 
 pub(super) fn completions(flags: &CompletionsFlags) -> Result<(), CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(flags.shell, &mut command(), NAME, &mut script);
-    print(&String::from_utf8_lossy(&script))
+    complete::script(&flags.shell.to_string())
 }
 
 pub(super) fn man(flags: &ManFlags) -> Result<(), CliError> {

@@ -11,8 +11,10 @@
 mod arguments;
 mod capture;
 mod client;
+mod complete;
 mod drain;
 mod events;
+mod input;
 mod lifecycle;
 mod manual;
 mod objects;
@@ -49,6 +51,7 @@ use table::Look;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    complete::answer();
     let arguments = manual::read(std::env::args_os()).unwrap_or_else(|fault| fault.exit());
     let result = match &arguments.verb {
         Verb::Completions(flags) => manual::completions(flags),
@@ -261,6 +264,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
             let params = DescribeAccountLimits::default();
             session.list("describe-account-limits", &params, "Limits", &part, objects::limits)
         }
+        Verb::DescribeCapacityReservation(flags) => objects::reservation(session, flags),
         Verb::Targets(flags) => targets::glance(session, flags.target_group),
         Verb::DescribeFlows(flags) => session.show("describe-flows", &flags.params(), traffic::flows),
         Verb::GetCounters(flags) => {

@@ -3,6 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+use super::Session;
+use super::arguments::LoadBalancerFlag;
+use super::client::CliError;
 use super::table::{Look, name_of, number, setting, text};
 use crate::control::model::IpAddressType;
 use crate::control::socket::methods::attributes::Attributes;
@@ -12,6 +15,16 @@ use crate::control::socket::methods::limits::AccountLimits;
 use crate::control::socket::methods::rules::Rules;
 use crate::control::socket::methods::subnets::{IpAddressTypeSet, Subnets};
 use crate::control::socket::methods::tags::TagDescriptions;
+use serde_json::{Value, json};
+
+/// Nothing can be reserved; what is asked for must be there all the same.
+pub(super) fn reservation(session: &mut Session, flags: LoadBalancerFlag) -> Result<(), CliError> {
+    session.client.call("describe-load-balancer-attributes", &flags.params())?;
+    let result = json!({"DecreaseRequestsRemaining": 0, "CapacityReservationState": []});
+    session
+        .output
+        .emit(result, |_: &Value, _| "Nothing is reserved: this node gives all that it has.\n".to_owned())
+}
 
 pub(super) fn load_balancers(result: &LoadBalancers, look: &Look) -> String {
     let rows = result.load_balancers.iter().map(|balancer| {

@@ -202,9 +202,7 @@ fn completions_and_man_pages_are_made_of_the_definitions_without_a_daemon() {
     };
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&["completions", shell]);
-        for word in ["describe-target-health", "target-group-arn", "target-in-service"] {
-            assert!(script.contains(word), "{shell}: no {word}");
-        }
+        assert!(script.contains("FLOWGATE_COMPLETE") && script.contains(shell), "{shell}: {script}");
     }
     let page = run(&["man"]);
     assert!(page.contains(".TH flowgate") && page.contains("Exit codes"), "{page}");
@@ -220,22 +218,37 @@ fn completions_and_man_pages_are_made_of_the_definitions_without_a_daemon() {
     assert!(!dir.join("flowgate-debug-advance-clock.1").exists());
 }
 
-/// Bash itself, with the script loaded, completes a verb and a flag.
+/// Bash itself, with the script loaded, completes verbs, flags, and what the daemon has.
 #[test]
 fn bash_completes_with_the_script() {
-    let script = Command::new(env!("CARGO_BIN_EXE_flowgate")).args(["completions", "bash"]).output().unwrap();
-    // In a file, as it is longer than an argument may be.
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(&script.stdout).unwrap();
-    let ask = "COMP_WORDS=(flowgate \"$1\" \"$2\"); COMP_CWORD=$3; _flowgate flowgate \"${COMP_WORDS[$3]}\" \"${COMP_WORDS[$3-1]}\"; echo \"${COMPREPLY[@]}\"";
-    // In a file, as one word of a command line has no room for it.
-    let program = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(program.path(), format!("{}\n{ask}", String::from_utf8_lossy(&script.stdout))).unwrap();
-    let complete = |verb: &str, word: &str, at: &str| {
-        let output = Command::new("bash").arg(program.path()).args([verb, word, at]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    let daemon = Daemon::start();
+    let flowgate = std::path::Path::new(env!("CARGO_BIN_EXE_flowgate"));
+    let script = Command::new(flowgate).args(["completions", "bash"]).output().unwrap();
+    let ask = "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _clap_complete_flowgate flowgate \"${!#}\" x; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let path =
+        std::env::join_paths([flowgate.parent().unwrap(), "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
+    let complete_at = |socket: &std::path::Path, words: &[&str]| -> Vec<String> {
+        let program = format!("{}\n{ask}", String::from_utf8_lossy(&script.stdout));
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &program, "bash", "flowgate"]).args(words);
+        let output = bash.env("PATH", &path).env("FLOWGATE_SOCKET", socket).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
     };
-    assert_eq!(complete("describe-target-h", "", "1"), "describe-target-health");
-    let flags = complete("drain", "--ta", "2");
-    assert!(flags.contains("--target-group"), "{flags:?}");
+    let complete = |words: &[&str]| complete_at(&daemon.path(), words);
+    assert_eq!(complete(&["describe-target-h"]), ["describe-target-health"]);
+    assert!(complete(&["drain", "--ta"]).contains(&"--target-group".to_owned()));
+    assert_eq!(complete(&["drain", "10.0.0.2"]), ["10.0.0.2"]);
+    assert_eq!(complete(&["drain", ""])[..3], ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    assert_eq!(complete(&["targets", ""])[..2], ["fw", "spare"]);
+    assert_eq!(complete(&["delete-target-group", "--target-group", "s"]), ["spare"]);
+    assert_eq!(complete(&["describe-listeners", "--load-balancer-arn", "g"]), ["gw"]);
+    assert_eq!(complete(&["set", "fw", "stickiness.e"]), ["stickiness.enabled="]);
+    assert_eq!(complete(&["wait", "target-in-service", "--target-group", "f"]), ["fw"]);
+    // A socket that the line names is the one that is asked; one where nobody is has no names.
+    let nowhere = daemon.folder().join("nowhere");
+    let named = daemon.path();
+    let named = ["--socket", named.to_str().unwrap(), "targets", "f"];
+    assert_eq!(complete_at(&nowhere, &named), ["fw"]);
+    assert!(!complete_at(&nowhere, &["targets", "f"]).contains(&"fw".to_owned()));
 }

@@ -87,3 +87,44 @@ fn a_list_is_had_whole_by_pages_or_as_much_of_it_as_is_asked_for() {
     assert!(table.contains("\nThere are more: --starting-token "), "{table}");
     assert_eq!(refused(&daemon.path(), &["describe-target-groups", "--page-size", "401"]).0, 2);
 }
+
+#[test]
+fn a_request_in_json_is_what_its_flags_are_and_options_of_aws_make_no_difference() {
+    let daemon = Daemon::start();
+    let json = r#"{"TargetGroupArn": "spare", "Targets": [{"Id": "10.0.0.9", "Weight": 7}]}"#;
+    let file = daemon.folder().join("request.json");
+    std::fs::write(&file, json).unwrap();
+    let of_file = format!("file://{}", file.display());
+    for (given, address) in [(json.replace('9', "8"), "10.0.0.8"), (of_file, "10.0.0.9")] {
+        let made =
+            ["--region", "eu-west-1", "register-targets", "--cli-input-json", &given, "--no-cli-pager"];
+        shown(&daemon, &made);
+        let targets = shown(&daemon, &["describe-target-health", "--target-group", "spare"]);
+        assert!(targets.contains(address), "{targets}");
+    }
+    let create = r#"{"Name": "web", "HealthCheckProtocol": "HTTP", "HealthCheckPath": "/-up", "Matcher": {"HttpCode": "200,301"}}"#;
+    shown(&daemon, &["create-target-group", "--cli-input-json", create, "--health-check-path", "/other"]);
+    let query = "TargetGroups[0].[HealthCheckPath,Matcher.HttpCode]";
+    let list = [
+        "describe-target-groups",
+        "--cli-input-json",
+        r#"{"Names": ["web"]}"#,
+        "--query",
+        query,
+        "--output",
+        "text",
+    ];
+    assert_eq!(printed(&daemon, &list), "/other\t200,301\n");
+    let url = ["targets", "--endpoint-url", "http://127.0.0.1:6083"];
+    let (code, said) = refused(&daemon.path(), &url);
+    assert!(code == 2 && said.contains("the elbv2 endpoint is for aws itself"), "{said}");
+    let (code, said) = refused(&daemon.path(), &["targets", "--cli-input-json", "["]);
+    assert!(code == 2 && said.contains("--cli-input-json is not JSON"), "{said}");
+    let reserved = ["describe-capacity-reservation", "--load-balancer-arn"];
+    let all = printed(
+        &daemon,
+        &[&reserved[..], &["gw", "--query", "CapacityReservationState", "--output", "json"]].concat(),
+    );
+    assert_eq!(all, "[]\n");
+    assert_eq!(refused(&daemon.path(), &[&reserved[..], &["gww"]].concat()).0, 1);
+}

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aws;
 mod capture;
 mod change;
 mod local;
@@ -34,6 +35,7 @@ use super::lifecycle::{
 };
 use super::output::{Format, Query};
 use crate::control::socket::DEFAULT_PATH;
+use aws::AwsFlags;
 use clap::{Parser, Subcommand};
 use objects::{
     ListenersFlags, LoadBalancersFlags, ModifyListenerFlags, ModifyLoadBalancerFlags, ModifyTargetGroupFlags,
@@ -57,6 +59,7 @@ Exit codes:
   6  there are differences (diff)
 
 Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
+Of aws's own options --region, --profile, --no-cli-pager and the like are taken and make no difference.
 A name serves wherever an ARN does. Colour is for terminals, and not with NO_COLOR in the environment.";
 
 /// What the options that every verb has are listed under.
@@ -80,6 +83,8 @@ pub(super) struct Arguments {
     /// What to print of the result: a JMESPath expression over its JSON.
     #[arg(long, global = true, help_heading = EVERY_VERB, value_parser = Query::read, value_name = "JMESPATH")]
     pub(super) query: Option<Query>,
+    #[command(flatten)]
+    _aws: AwsFlags,
     /// What to do.
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -162,6 +167,8 @@ pub(super) enum Verb {
     DescribeTags(DescribeTagsFlags),
     /// Tell how much of each kind this node can hold.
     DescribeAccountLimits(Listing<NoFlags>),
+    /// Tell what capacity of a load balancer is reserved, which Terraform and others ask after: none ever is.
+    DescribeCapacityReservation(LoadBalancerFlag),
     /// Wait until something is so, as the waiters of aws do.
     #[command(subcommand)]
     Wait(WaitFor),
