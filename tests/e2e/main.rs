@@ -7,6 +7,7 @@ mod appliance;
 mod applications;
 mod bad_start;
 mod checks;
+mod confirm;
 mod crowd;
 mod failover;
 mod idle;
