@@ -307,7 +307,7 @@ impl Core {
             }
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
             // `Workers::poll` keeps these to itself.
-            FromWorker::Retired(_) | FromWorker::CaptureOver(_) => {}
+            FromWorker::Retired { .. } | FromWorker::CaptureOver(_) => {}
         });
         for event in inner.sampled_resets() {
             self.tell(event);

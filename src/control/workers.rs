@@ -41,6 +41,8 @@ pub struct WorkerLink {
     to: Producer<ToWorker>,
     from: Consumer<FromWorker>,
     backlog: VecDeque<ToWorker>,
+    /// Forwarding states that it has given back.
+    retired: u64,
     rounds: u64,
     alive_at: Instant,
 }
@@ -65,6 +67,7 @@ impl WorkerLink {
             to,
             from,
             backlog: VecDeque::new(),
+            retired: 0,
             rounds: 0,
             alive_at: Instant::now(),
         }
@@ -102,7 +105,16 @@ impl WorkerLink {
     }
 }
 
-/// A condition on its way to the workers.
+/// Messages of one kind on their way to the workers, each with its number.
+#[derive(Default)]
+struct Telling {
+    sequence: u64,
+    underway: VecDeque<Underway>,
+    /// The longest that one took so far until the last worker went by it.
+    slowest: Duration,
+}
+
+/// A message on its way to the workers.
 struct Underway {
     sequence: u64,
     sent: u64,
@@ -110,24 +122,48 @@ struct Underway {
     slowest: u64,
 }
 
+impl Telling {
+    /// One more is sent to so many workers; its number.
+    fn begin(&mut self, sent: u64, workers_left: usize) -> u64 {
+        self.sequence += 1;
+        self.underway.push_back(Underway { sequence: self.sequence, sent, workers_left, slowest: 0 });
+        self.sequence
+    }
+
+    /// A worker goes by one from here on; how long that took, if it is the last of them. One that was lost on the way back (the
+    /// worker counts it) is given up when a later one is complete.
+    fn applied(&mut self, sequence: u64, at: u64, clock: &Clock) -> Option<Duration> {
+        let place = self.underway.iter().position(|underway| underway.sequence == sequence)?;
+        let underway = &mut self.underway[place];
+        underway.slowest = underway.slowest.max(at.saturating_sub(underway.sent));
+        underway.workers_left -= 1;
+        if underway.workers_left > 0 {
+            return None;
+        }
+        let took = clock.duration_of(underway.slowest);
+        self.slowest = self.slowest.max(took);
+        self.underway.drain(..=place);
+        Some(took)
+    }
+}
+
 /// All workers.
 pub struct Workers {
     links: Vec<WorkerLink>,
     clock: Clock,
-    sequence: u64,
-    underway: VecDeque<Underway>,
-    slowest_condition: Duration,
+    conditions: Telling,
+    forwardings: Telling,
     /// How long each condition took from the decision to the last worker (H-7).
-    conditions: Histogram,
+    followed: Histogram,
     published: Instant,
 }
 
 impl Workers {
     /// These workers, whose clock this is.
     pub fn new(links: Vec<WorkerLink>, clock: Clock) -> Workers {
-        let (underway, slowest_condition) = (VecDeque::new(), Duration::ZERO);
-        let (conditions, published) = (Histogram::new(FOLLOW_BOUNDS), Instant::now());
-        Workers { links, clock, sequence: 0, underway, slowest_condition, conditions, published }
+        let (conditions, forwardings) = (Telling::default(), Telling::default());
+        let (followed, published) = (Histogram::new(FOLLOW_BOUNDS), Instant::now());
+        Workers { links, clock, conditions, forwardings, followed, published }
     }
 
     /// The workers' clock.
@@ -138,12 +174,18 @@ impl Workers {
     /// The longest that a condition took so far from the decision to the round in which the last worker
     /// went by it (H-7).
     pub fn slowest_condition(&self) -> Duration {
-        self.slowest_condition
+        self.conditions.slowest
+    }
+
+    /// The longest that a forwarding state took so far, from when it was made to the round in which the last worker went by
+    /// it.
+    pub fn slowest_forwarding(&self) -> Duration {
+        self.forwardings.slowest
     }
 
     /// How long conditions took so, each of them.
     pub fn conditions(&self) -> &Histogram {
-        &self.conditions
+        &self.followed
     }
 
     /// Each of them.
@@ -165,6 +207,7 @@ impl Workers {
         forwarding.prepare();
         self.published = Instant::now();
         let forwarding = Arc::new(forwarding);
+        self.forwardings.begin(self.clock.cycles(), self.links.len());
         for link in &mut self.links {
             link.send(ToWorker::Forwarding(Arc::clone(&forwarding)));
         }
@@ -172,22 +215,16 @@ impl Workers {
 
     /// Tells every worker a target's condition; the number under which each says that it goes by it.
     pub fn set_condition(&mut self, slot: Slot, condition: Condition) -> u64 {
-        self.sequence += 1;
-        self.underway.push_back(Underway {
-            sequence: self.sequence,
-            sent: self.clock.cycles(),
-            workers_left: self.links.len(),
-            slowest: 0,
-        });
+        let sequence = self.conditions.begin(self.clock.cycles(), self.links.len());
         for link in &mut self.links {
             link.send(ToWorker::Condition {
                 target: slot.id,
                 generation: slot.generation,
                 condition,
-                sequence: self.sequence,
+                sequence,
             });
         }
-        self.sequence
+        sequence
     }
 
     /// Tells every worker a neighbour's link-layer address, or that it has none.
@@ -230,7 +267,7 @@ impl Workers {
 
     /// Takes what the workers sent; retired forwarding states are freed here.
     pub fn poll(&mut self, mut take: impl FnMut(FromWorker)) {
-        let mut applied = Vec::new();
+        let (mut conditions, mut forwardings) = (Vec::new(), Vec::new());
         for link in &mut self.links {
             link.flush();
             let rounds = link.counters.rounds.get();
@@ -242,37 +279,32 @@ impl Workers {
             for _ in 0..FROM_WORKER_RING {
                 let Ok(message) = link.from.pop() else { break };
                 match message {
-                    FromWorker::Retired(forwarding) => drop(forwarding),
+                    FromWorker::Retired { forwarding, at_cycles } => {
+                        drop(forwarding);
+                        // Each is retired by the one that was sent after it, the first by the first.
+                        link.retired += 1;
+                        forwardings.push((link.retired, at_cycles));
+                    }
                     FromWorker::CaptureOver(capture) => drop(capture),
                     other => {
                         if let FromWorker::ConditionApplied { sequence, at_cycles, .. } = other {
-                            applied.push((sequence, at_cycles));
+                            conditions.push((sequence, at_cycles));
                         }
                         take(other);
                     }
                 }
             }
         }
-        for (sequence, at) in applied {
-            self.note_applied(sequence, at);
+        for (sequence, at) in conditions {
+            if let Some(took) = self.conditions.applied(sequence, at, &self.clock) {
+                self.followed.observe(took);
+                tracing::debug!(sequence, ?took, "a condition is in force on every worker");
+            }
         }
-    }
-
-    /// A worker goes by a condition from here on. One that was lost on the way back (the worker counts
-    /// it) is given up when a later one is complete.
-    fn note_applied(&mut self, sequence: u64, at: u64) {
-        let Some(place) = self.underway.iter().position(|underway| underway.sequence == sequence) else {
-            return;
-        };
-        let underway = &mut self.underway[place];
-        underway.slowest = underway.slowest.max(at.saturating_sub(underway.sent));
-        underway.workers_left -= 1;
-        if underway.workers_left == 0 {
-            let took = self.clock.duration_of(underway.slowest);
-            tracing::debug!(sequence, ?took, "a condition is in force on every worker");
-            self.slowest_condition = self.slowest_condition.max(took);
-            self.conditions.observe(took);
-            self.underway.drain(..=place);
+        for (sequence, at) in forwardings {
+            if let Some(took) = self.forwardings.applied(sequence, at, &self.clock) {
+                tracing::debug!(sequence, ?took, "a forwarding state is in force on every worker");
+            }
         }
     }
 

@@ -50,8 +50,14 @@ pub enum ToWorker {
 /// state and a scan wait for room in the worker.
 #[derive(Debug)]
 pub enum FromWorker {
-    /// This forwarding state is not used by the worker any more.
-    Retired(Arc<Forwarding>),
+    /// This forwarding state is not used by the worker any more: from here on every packet is treated by the one that was
+    /// sent after it.
+    Retired {
+        /// What it went by.
+        forwarding: Arc<Forwarding>,
+        /// Since when it does no more, in cycles of the workers' clock.
+        at_cycles: u64,
+    },
     /// From here on every packet is treated by the new condition (H-7).
     ConditionApplied {
         /// Who.

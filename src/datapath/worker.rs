@@ -90,7 +90,7 @@ pub struct Worker<Q: PortQueue> {
     forwarding: Arc<Forwarding>,
     inbox: Consumer<ToWorker>,
     /// A forwarding state that is out of use and waits for room in the ring.
-    retired: Option<Arc<Forwarding>>,
+    retired: Option<(Arc<Forwarding>, u64)>,
     scan: Option<Scan>,
     /// How old the flows are.
     ages: Ages,
@@ -330,8 +330,8 @@ impl<Q: PortQueue> Worker<Q> {
     fn take_each_message(&mut self) -> bool {
         let mut changed = false;
         self.told = false;
-        if let Some(retired) = self.retired.take() {
-            self.retire(retired);
+        if let Some((retired, at_cycles)) = self.retired.take() {
+            self.retire(retired, at_cycles);
         }
         for _ in 0..MESSAGES_A_ROUND {
             // The one before must be on its way back before another can take its place.
@@ -346,7 +346,7 @@ impl<Q: PortQueue> Worker<Q> {
                     self.pipeline.conditions.install(&forwarding, self.pipeline.now);
                     self.pipeline.goes_by(forwarding.configuration);
                     let before = std::mem::replace(&mut self.forwarding, forwarding);
-                    self.retire(before);
+                    self.retire(before, self.pipeline.now_cycles);
                 }
                 ToWorker::Condition { target, generation, condition, sequence } => {
                     changed = true;
@@ -386,11 +386,12 @@ impl<Q: PortQueue> Worker<Q> {
     }
 
     /// Sends a forwarding state back to be freed where it was made; keeps it if the ring is full.
-    fn retire(&mut self, forwarding: Arc<Forwarding>) {
-        if let Err(rtrb::PushError::Full(FromWorker::Retired(kept))) =
-            self.pipeline.events.push(FromWorker::Retired(forwarding))
+    fn retire(&mut self, forwarding: Arc<Forwarding>, at_cycles: u64) {
+        let retired = FromWorker::Retired { forwarding, at_cycles };
+        if let Err(rtrb::PushError::Full(FromWorker::Retired { forwarding, at_cycles })) =
+            self.pipeline.events.push(retired)
         {
-            self.retired = Some(kept);
+            self.retired = Some((forwarding, at_cycles));
         }
     }
 

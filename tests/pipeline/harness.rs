@@ -262,7 +262,7 @@ impl Bench {
         self.drain_captured();
         for events in &mut self.events {
             while let Ok(event) = events.pop() {
-                if !matches!(event, FromWorker::Retired(_)) {
+                if !matches!(event, FromWorker::Retired { .. }) {
                     self.told.push(event);
                 }
             }

@@ -93,7 +93,7 @@ impl Changing {
     /// What the worker has said, and gives back to be used again.
     fn listen(&mut self) {
         while let Ok(event) = self.gateway.events.pop() {
-            if let FromWorker::Retired(forwarding) = event
+            if let FromWorker::Retired { forwarding, .. } = event
                 && forwarding.configuration > 0
             {
                 self.spare.push(forwarding);

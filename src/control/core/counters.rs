@@ -60,6 +60,8 @@ impl Inner {
         let slowest = self.workers.slowest_condition().as_micros();
         let slowest = u64::try_from(slowest).unwrap_or(u64::MAX);
         counters.insert("SlowestConditionMicroseconds".to_owned(), slowest);
+        let slowest = u64::try_from(self.workers.slowest_forwarding().as_micros()).unwrap_or(u64::MAX);
+        counters.insert("SlowestForwardingMicroseconds".to_owned(), slowest);
         CounterSet {
             drops: DropReason::ALL
                 .iter()

@@ -44,6 +44,11 @@ impl Gateway {
         prlimit(&[&format!("--nofile={limit}:")]);
     }
 
+    /// The daemon's process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The daemon's resident memory, in bytes.
     pub fn resident(&self) -> usize {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id())).expect("it runs");
