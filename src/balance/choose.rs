@@ -64,6 +64,12 @@ impl TargetMap {
         }
     }
 
+    /// The row that [`choose`](TargetMap::choose) reads, and its number. `None` if no member has a weight.
+    pub fn row(&self, choice_hash: u64) -> Option<(u16, Row)> {
+        let number = row_number(choice_hash);
+        Some((number, *self.rows.get(usize::from(number))?))
+    }
+
     /// See [`choose`].
     #[inline(always)]
     pub fn choose(&self, choice_hash: u64, is_healthy: impl Fn(TargetId) -> bool) -> Option<Choice> {

@@ -10,10 +10,12 @@
 
 mod arguments;
 mod capture;
+mod capture_file;
 mod client;
 mod complete;
 mod drain;
 mod events;
+mod explain;
 mod input;
 mod lifecycle;
 mod manual;
@@ -273,6 +275,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
                 traffic::counters(counters, zeros, look)
             })
         }
+        Verb::Explain(flags) => explain::run(session, &flags),
         Verb::DescribeEndpoints => session.show("describe-endpoints", &Value::Null, traffic::endpoints),
         Verb::DescribeWorkers(flags) => session.show("describe-workers", &flags.params(), workers::all),
         Verb::Report(Listing { what, part }) => report::run(session, &what, &part),

@@ -90,6 +90,32 @@ impl Look {
         text
     }
 
+    /// A sentence or more after a head such as `1. `, broken between words to the width; lines that follow begin
+    /// under the first word. With a newline at its end.
+    pub(super) fn paragraph(&self, head: &str, text: &str) -> String {
+        let indent = head.chars().count();
+        let (mut lines, mut room) = (head.to_owned(), usize::from(self.width));
+        let (whole, mut first) = (room, true);
+        room = room.saturating_sub(indent);
+        for word in text.split_whitespace() {
+            let needed = word.chars().count() + usize::from(!first);
+            if needed > room && !first {
+                lines.push('\n');
+                lines.extend(std::iter::repeat_n(' ', indent));
+                room = whole.saturating_sub(indent);
+                first = true;
+            }
+            if !first {
+                lines.push(' ');
+            }
+            lines.push_str(word);
+            room = room.saturating_sub(word.chars().count() + usize::from(!first));
+            first = false;
+        }
+        lines.push('\n');
+        lines
+    }
+
     /// A target's state, coloured by how much it wants to be seen.
     pub(super) fn state(&self, state: HealthState) -> Cell {
         let cell = Cell::new(state.as_str());
@@ -223,6 +249,15 @@ mod tests {
         ] {
             assert_eq!(span(ms), expected, "{ms}");
         }
+    }
+
+    #[test]
+    fn a_paragraph_is_broken_between_words_and_hangs_under_its_head() {
+        let look = Look { width: 12, ..Look::plain(Timestamp::from_unix_ms(0), TimeZone::UTC) };
+        assert_eq!(look.paragraph("1. ", "one two three"), "1. one two\n   three\n");
+        assert_eq!(look.paragraph("1. ", "nine-long to"), "1. nine-long\n   to\n");
+        assert_eq!(look.paragraph("1. ", "longer-than-the-line x"), "1. longer-than-the-line\n   x\n");
+        assert_eq!(look.paragraph("", ""), "\n");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) fn flows(page: &FlowPage, look: &Look) -> String {
 }
 
 /// One side of a flow: `10.0.0.1:443`, `[2001:db8::1]:443`, or the address alone.
-fn side(address: &std::net::IpAddr, port: Option<u16>) -> String {
+pub(super) fn side(address: &std::net::IpAddr, port: Option<u16>) -> String {
     match port {
         Some(port) => std::net::SocketAddr::new(*address, port).to_string(),
         None => address.to_string(),

@@ -12,6 +12,7 @@ mod accounts;
 mod capture;
 mod counters;
 mod endpoints;
+mod explain;
 mod failovers;
 mod inband;
 mod load;
@@ -54,6 +55,7 @@ use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
 use accounts::Accounts;
 pub use accounts::Measures;
+use explain::Enquiries;
 use failovers::Failovers;
 use inband::InBand;
 use network::Network;
@@ -151,6 +153,7 @@ struct Inner {
     /// Held once more by each capture that runs.
     capture_slots: Rc<()>,
     scan: Option<Scan>,
+    enquiries: Enquiries,
     /// Scans so far.
     scans: u32,
     /// How far the clock was set forward (tests of timers).
@@ -183,6 +186,7 @@ impl Core {
                 capture_names: Rc::default(),
                 capture_slots: Rc::new(()),
                 scan: None,
+                enquiries: Enquiries::default(),
                 scans: 0,
                 ahead: Duration::ZERO,
                 stored: Histogram::new(DISK_BOUNDS),
@@ -285,7 +289,7 @@ impl Core {
     /// Takes what the workers sent.
     fn hear_workers(&self) {
         let mut inner = self.inner.borrow_mut();
-        let Inner { workers, network, resets, failovers, scan, .. } = &mut *inner;
+        let Inner { workers, network, resets, failovers, scan, enquiries, .. } = &mut *inner;
         workers.poll(|message| match message {
             FromWorker::Reset(record) => {
                 failovers.hear_reset(&record);
@@ -305,6 +309,7 @@ impl Core {
                     scan.worker_done(number, matching);
                 }
             }
+            FromWorker::Enquiry(form) => enquiries.came_back(*form),
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
             // `Workers::poll` keeps these to itself.
             FromWorker::Retired { .. } | FromWorker::CaptureOver(_) => {}

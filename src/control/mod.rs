@@ -1,4 +1,4 @@
-//! The control core: objects, health, drain clocks, the socket.
+//! The control core: objects, health, drain clocks, the socket, explanations.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -7,6 +7,7 @@ pub mod core;
 pub mod drain;
 pub mod elbv2;
 pub mod events;
+pub mod explain;
 pub mod failover;
 mod fault_path;
 pub mod health;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rtrb::{Consumer, Producer};
 
 use crate::datapath::counters::{Counter, WorkerCounters};
+use crate::datapath::enquiry::Enquiry;
 use crate::datapath::forwarding::{Condition, Forwarding};
 use crate::datapath::messages::{FlowFilter, FromWorker, ToWorker};
 use crate::flow::PageKind;
@@ -255,6 +256,13 @@ impl Workers {
     pub fn tell_begun(&mut self, wanted: bool) {
         for link in &mut self.links {
             link.send(ToWorker::TellBegun(wanted));
+        }
+    }
+
+    /// Puts a question to every worker.
+    pub fn enquire(&mut self, question: impl Fn() -> Enquiry) {
+        for link in &mut self.links {
+            link.send(ToWorker::Enquire(Box::new(question())));
         }
     }
 

@@ -2,268 +2,147 @@
 //!
 //! [`decide`] is asked for every packet that a client or a server sent. In go the facts of the
 //! packet, the flow's entry if there is one, the condition of its target and the attributes; out
-//! come a [`Verdict`] and nothing else. The pipeline carries verdicts out and decides nothing itself.
+//! come a [`Verdict`] and nothing else. The pipeline carries verdicts out and decides nothing itself. Whoever wants
+//! to know why asks [`decide_telling`], which is the same function with an ear for its steps.
 //!
 //! "SYN" in the rules is an attempt to open a connection: SYN without ACK and without RST. A SYN-ACK
 //! never opens a flow and is answered like any other packet.
 
+pub mod account;
 pub mod later_fragment;
+mod terms;
+
+use account::{Account, Reason};
+pub use terms::{Debts, Facts, Fins, FlowFacts, Surroundings, Then, Update, Verdict};
 
 use super::counters::{DropReason, ResetTrigger, Suppressed};
-use super::forwarding::{Condition, Failover, Policy, UnknownFlow};
-use crate::flow::{Direction, Ended, FlowState, Timers, expiry};
-use crate::id::Millis;
+use super::forwarding::{Condition, Failover, UnknownFlow};
+use crate::flow::{Direction, Ended, FlowState, expiry};
 use crate::wire::tcp::TcpFlags;
-
-/// The facts of a packet that decide over it.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    /// Whether it is TCP.
-    pub tcp: bool,
-    /// Its TCP flags; empty if it is not TCP.
-    pub flags: TcpFlags,
-    /// Which way it goes, in the terms of its flow's key.
-    pub direction: Direction,
-}
-
-impl Facts {
-    /// Whether it is an attempt to open a TCP connection.
-    #[inline]
-    pub fn opens(&self) -> bool {
-        self.tcp
-            && self.flags.contains(TcpFlags::SYN)
-            && !self.flags.intersects(TcpFlags::ACK | TcpFlags::RST)
-    }
-
-    #[inline]
-    fn resets(&self) -> bool {
-        self.flags.contains(TcpFlags::RST)
-    }
-}
-
-/// What the flow's entry says.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowFacts {
-    /// The entry's state.
-    pub state: FlowState,
-    /// The last packet of either side.
-    pub last_seen: Millis,
-    /// Which directions have sent a FIN.
-    pub fins: Fins,
-    /// Whether it was made while no target was healthy (F-6), and no packet of it has found its target
-    /// healthy since.
-    pub fail_open: bool,
-    /// Which of its ends are owed a reset.
-    pub debts: Debts,
-    /// The condition of its target.
-    pub condition: Condition,
-    /// For how many milliseconds its target has been unhealthy, if it is.
-    pub unhealthy_for: u32,
-}
-
-/// Which directions of a flow have sent a FIN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fins {
-    /// The direction [`Direction::LowToHigh`].
-    pub low: bool,
-    /// The direction [`Direction::HighToLow`].
-    pub high: bool,
-}
-
-/// Which ends of a flow are owed a reset: those that were not told that the gateway ended their
-/// connection, or that were told without having asked. Each end by the direction that it
-/// sends in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Debts {
-    /// The sender of [`Direction::LowToHigh`].
-    pub low: bool,
-    /// The sender of [`Direction::HighToLow`].
-    pub high: bool,
-}
-
-impl Debts {
-    /// Nobody is owed anything.
-    pub const NONE: Debts = Debts { low: false, high: false };
-    /// Both ends are.
-    pub const BOTH: Debts = Debts { low: true, high: true };
-
-    /// Whether the sender of this direction is owed a reset.
-    #[inline]
-    pub fn to(self, sender: Direction) -> bool {
-        match sender {
-            Direction::LowToHigh => self.low,
-            Direction::HighToLow => self.high,
-        }
-    }
-
-    /// These, and one to the sender of this direction.
-    #[inline]
-    #[must_use]
-    pub fn and(self, sender: Direction) -> Debts {
-        match sender {
-            Direction::LowToHigh => Debts { low: true, ..self },
-            Direction::HighToLow => Debts { high: true, ..self },
-        }
-    }
-
-    /// These, without what the sender of this direction was owed.
-    #[inline]
-    #[must_use]
-    pub fn without(self, sender: Direction) -> Debts {
-        match sender {
-            Direction::LowToHigh => Debts { low: false, ..self },
-            Direction::HighToLow => Debts { high: false, ..self },
-        }
-    }
-}
-
-/// What surrounds the flow.
-#[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
-    /// The attributes.
-    pub policy: &'a Policy,
-    /// How long flows are kept.
-    pub timers: &'a Timers,
-    /// Whether some target that new flows may go to is healthy.
-    pub any_healthy: bool,
-    /// How many of a hundred of these targets are healthy.
-    pub healthy_percent: u8,
-    /// Whether `max_per_second` leaves room for a reset now.
-    pub may_reset: bool,
-    /// Whether the table turned away flows lately, so that a connection may be known to nobody
-    /// though it is alive (F-12).
-    pub overflowed: bool,
-    /// The time.
-    pub now: Millis,
-}
-
-/// What the entry is to become when its packet is sent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Update {
-    /// Its state from now on.
-    pub state: FlowState,
-    /// Its FINs from now on.
-    pub fins: Fins,
-    /// Its fail-open mark from now on.
-    pub fail_open: bool,
-    /// What it owes from now on.
-    pub debts: Debts,
-}
-
-/// What becomes of the entry, if there is one, when its packet is not sent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    /// It goes.
-    Forget,
-    /// It stays as it is, but for what it owes.
-    Keep(Debts),
-    /// The flow ends here, and is remembered for what it owes.
-    Owe(Debts),
-}
-
-impl Then {
-    /// An ended flow is worth its entry as long as it owes something.
-    fn remember(debts: Debts, then: fn(Debts) -> Then) -> Then {
-        if debts == Debts::NONE { Then::Forget } else { then(debts) }
-    }
-}
-
-/// What to do with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Send it to its flow's target.
-    Stay(Update),
-    /// Choose a healthy target for its flow, then send it there (`rebalance`).
-    Move(Update),
-    /// Choose a target and make an entry, which owes this; the old entry, if there is one, goes.
-    New(Debts),
-    /// Answer it with a reset.
-    Reset(ResetTrigger, Then),
-    /// A reset was due and is held back: send it to its flow's target; if there is none, drop
-    /// it and leave the entry as it is.
-    Held(Suppressed, Option<Update>),
-    /// Drop it.
-    Drop(DropReason, Then),
-}
 
 /// What to do with a packet that a client or a server sent.
 #[inline]
 pub fn decide(packet: &Facts, flow: Option<&FlowFacts>, around: &Surroundings<'_>) -> Verdict {
-    let verdict = unguarded(packet, flow, around);
+    decide_telling(packet, flow, around, &mut ())
+}
+
+/// The same, and what led to it.
+#[inline]
+pub fn decide_telling(
+    packet: &Facts,
+    flow: Option<&FlowFacts>,
+    around: &Surroundings<'_>,
+    account: &mut impl Account,
+) -> Verdict {
+    let verdict = unguarded(packet, flow, around, account);
     match verdict {
-        Verdict::Reset(trigger, _) => guarded(trigger, packet, flow, around).unwrap_or(verdict),
+        Verdict::Reset(trigger, _) => {
+            let held = guarded(trigger, packet, flow, around);
+            if let Some(Verdict::Held(why, _)) = held {
+                account.note(Reason::Guarded(why));
+            }
+            held.unwrap_or(verdict)
+        }
         _ => verdict,
     }
 }
 
 /// The same without R-11.
 #[inline]
-fn unguarded(packet: &Facts, flow: Option<&FlowFacts>, around: &Surroundings<'_>) -> Verdict {
-    let Some(flow) = flow else { return without_flow(packet, around) };
+fn unguarded(
+    packet: &Facts,
+    flow: Option<&FlowFacts>,
+    around: &Surroundings<'_>,
+    account: &mut impl Account,
+) -> Verdict {
+    let Some(flow) = flow else {
+        account.note(Reason::NoFlow);
+        return without_flow(packet, around, account);
+    };
     if flow.state == FlowState::Expired {
-        return expired(packet, around);
+        return expired(packet, around, account);
     }
     match expiry(flow.state, flow.last_seen, around.now, around.timers) {
-        None if flow.state == FlowState::Owing => owing(packet, flow, around),
-        None => live(packet, flow, around),
-        Some(Ended::TcpIdle) => expired(packet, around),
+        None if flow.state == FlowState::Owing => owing(packet, flow, around, account),
+        None => live(packet, flow, around, account),
+        Some(Ended::TcpIdle) => expired(packet, around, account),
         // A flow that closed, never got past its SYN, was reset long ago, or is of another protocol is
         // not remembered.
-        Some(Ended::Closed | Ended::HalfOpen | Ended::OtherIdle | Ended::Owing) => {
-            without_flow(packet, around)
+        Some(ended @ (Ended::Closed | Ended::HalfOpen | Ended::OtherIdle | Ended::Owing)) => {
+            account.note(Reason::Over(ended));
+            without_flow(packet, around, account)
         }
     }
 }
 
 /// F-8: the first packet of a flow, or one that belongs to none.
 #[inline]
-fn without_flow(packet: &Facts, around: &Surroundings<'_>) -> Verdict {
+fn without_flow(packet: &Facts, around: &Surroundings<'_>, account: &mut impl Account) -> Verdict {
     let adopted = around.policy.unknown_flow == UnknownFlow::Adopt && !packet.resets();
     if !packet.tcp || packet.opens() || adopted || around.overflowed {
+        account.note(match packet {
+            packet if !packet.tcp => Reason::BeginsOther,
+            packet if packet.opens() => Reason::BeginsTcp,
+            _ if adopted => Reason::Adopted,
+            _ => Reason::Overflowed,
+        });
         Verdict::New(Debts::NONE)
     } else {
-        of_no_flow(packet, around, Then::Forget)
+        of_no_flow(packet, around, Then::Forget, account)
     }
 }
 
 /// F-8, R-3: a TCP packet that opens nothing and is of no flow.
-fn of_no_flow(packet: &Facts, around: &Surroundings<'_>, then: Then) -> Verdict {
+fn of_no_flow(packet: &Facts, around: &Surroundings<'_>, then: Then, account: &mut impl Account) -> Verdict {
     let policy = around.policy;
     if packet.resets() {
+        account.note(Reason::ResetOfNoFlow);
         Verdict::Drop(DropReason::UnknownFlow, then)
     } else if policy.unknown_flow == UnknownFlow::Reset || policy.reset_on_idle {
+        let asked_for = policy.unknown_flow == UnknownFlow::Reset;
+        account.note(if asked_for { Reason::UnknownFlowReset } else { Reason::UnknownFlowResetOnIdle });
         Verdict::Reset(ResetTrigger::NoFlow, then)
     } else {
+        account.note(Reason::UnknownFlowDropped);
         Verdict::Drop(DropReason::UnknownFlow, then)
     }
 }
 
 /// F-10: a packet of a TCP flow that idled out.
 #[inline]
-fn expired(packet: &Facts, around: &Surroundings<'_>) -> Verdict {
+fn expired(packet: &Facts, around: &Surroundings<'_>, account: &mut impl Account) -> Verdict {
+    account.note(Reason::IdledOut);
     if packet.opens() {
+        account.note(Reason::SynOnIdledOut);
         Verdict::New(Debts::NONE)
     } else if around.policy.reset_on_idle && !packet.resets() {
+        account.note(Reason::IdledOutReset);
         Verdict::Reset(ResetTrigger::IdleTimeout, after_reset(packet, Debts::NONE, around))
     } else {
+        account.note(if packet.resets() { Reason::IdledOutByReset } else { Reason::IdledOutDropped });
         Verdict::Drop(DropReason::ExpiredFlow, Then::Forget)
     }
 }
 
 /// a packet of a TCP flow that the gateway has ended by a reset.
-fn owing(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict {
+fn owing(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>, account: &mut impl Account) -> Verdict {
+    account.note(Reason::Owing);
     let left = flow.debts.without(packet.direction);
     if packet.opens() {
+        account.note(Reason::SynOnOwing);
         return Verdict::New(left); // R-6; its sender has nothing left of the old connection.
     }
     if !flow.debts.to(packet.direction) {
         // This end was told. It is never adopted: it is known that the connection is over.
-        return of_no_flow(packet, around, Then::Keep(flow.debts));
+        account.note(Reason::WasTold);
+        return of_no_flow(packet, around, Then::Keep(flow.debts), account);
     }
     let then = Then::remember(left, Then::Keep);
     if packet.resets() {
+        account.note(Reason::EndedItself);
         Verdict::Drop(DropReason::UnknownFlow, then) // It has ended the connection itself.
     } else {
+        account.note(Reason::IsTold);
         Verdict::Reset(ResetTrigger::BothEnds, then)
     }
 }
@@ -278,9 +157,10 @@ fn after_reset(packet: &Facts, debts: Debts, around: &Surroundings<'_>) -> Then 
 
 /// A packet of a live flow.
 #[inline]
-fn live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict {
+fn live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>, account: &mut impl Account) -> Verdict {
+    account.note(Reason::Live);
     if packet.opens() {
-        return syn_on_live(packet, flow, around);
+        return syn_on_live(packet, flow, around, account);
     }
     if packet.tcp
         && flow.debts.to(packet.direction)
@@ -288,34 +168,61 @@ fn live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict 
     {
         // the flow is new, this packet is of the connection before it: a challenge ACK (RFC 5961 4)
         // to the new connection's SYN, say.
+        account.note(Reason::OfTheOneBefore);
         return Verdict::Reset(ResetTrigger::BothEnds, Then::Keep(flow.debts.without(packet.direction)));
     }
     let out = matches!(flow.condition, Condition::Unhealthy | Condition::Removed);
-    if out && around.policy.failover == Failover::Rebalance && around.any_healthy {
-        // It wins over a reset. With nobody healthy the flow stays until somebody is (T-6).
-        return Verdict::Move(update(packet, flow)); // T-1, T-2, T-4
+    if out && around.policy.failover == Failover::Rebalance {
+        if around.any_healthy {
+            // It wins over a reset. With nobody healthy the flow stays until somebody is (T-6).
+            account.note(Reason::Moves(flow.condition));
+            return Verdict::Move(update(packet, flow)); // T-1, T-2, T-4
+        }
+        account.note(Reason::NobodyToMoveTo);
     }
-    match reset_due(flow, around) {
+    match reset_due(flow, around, account) {
         // T-1, T-4
         Some(trigger) if packet.tcp && !packet.resets() => {
             Verdict::Reset(trigger, after_reset(packet, flow.debts, around))
         }
-        _ => Verdict::Stay(update(packet, flow)), // T-1 to T-4, T-7, F-5
+        due => {
+            if due.is_some() {
+                account.note(if packet.tcp { Reason::IsReset } else { Reason::NotTcp });
+            }
+            Verdict::Stay(update(packet, flow)) // T-1 to T-4, T-7, F-5
+        }
     }
 }
 
 /// whether a TCP flow is to be reset for its target's sake.
 #[inline]
-fn reset_due(flow: &FlowFacts, around: &Surroundings<'_>) -> Option<ResetTrigger> {
+fn reset_due(
+    flow: &FlowFacts,
+    around: &Surroundings<'_>,
+    account: &mut impl Account,
+) -> Option<ResetTrigger> {
     let policy = around.policy;
-    let trigger = match flow.condition {
-        Condition::Initial | Condition::Healthy | Condition::Draining => return None, // T-3, T-5, T-7, F-5
-        Condition::Unhealthy => policy.reset_on_unhealthy.then_some(ResetTrigger::Unhealthy)?,
-        Condition::Removed => policy.reset_on_deregistration.then_some(ResetTrigger::Deregistration)?,
+    let (trigger, on) = match flow.condition {
+        Condition::Initial | Condition::Healthy | Condition::Draining => {
+            account.note(Reason::TargetIsIn(flow.condition));
+            return None; // T-3, T-5, T-7, F-5
+        }
+        Condition::Unhealthy => (ResetTrigger::Unhealthy, policy.reset_on_unhealthy),
+        Condition::Removed => (ResetTrigger::Deregistration, policy.reset_on_deregistration),
     };
+    if !on {
+        account.note(Reason::ResetsOff(flow.condition));
+        return None;
+    }
     // A reset must have somewhere to go: not a flow that was made while nobody was healthy (T-6).
     let spared = flow.fail_open && !around.any_healthy;
-    (policy.failover == Failover::NoRebalance && !spared).then_some(trigger)
+    let due = policy.failover == Failover::NoRebalance && !spared;
+    account.note(match policy.failover {
+        _ if due => Reason::ResetDue(flow.condition),
+        Failover::Rebalance => Reason::MovingWins,
+        Failover::NoRebalance => Reason::Spared,
+    });
+    due.then_some(trigger)
 }
 
 /// whether a reset is held back, and why.
@@ -365,7 +272,7 @@ pub fn unasked(flow: &FlowFacts, around: &Surroundings<'_>) -> Unasked {
         && around.any_healthy
         && flow.state == FlowState::Established
         && expiry(flow.state, flow.last_seen, around.now, around.timers).is_none();
-    match reset_due(flow, around).filter(|_| may) {
+    match reset_due(flow, around, &mut ()).filter(|_| may) {
         None => Unasked::No,
         Some(trigger) => held(trigger, flow.unhealthy_for, around).map_or(Unasked::Tell, Unasked::Held),
     }
@@ -373,10 +280,16 @@ pub fn unasked(flow: &FlowFacts, around: &Surroundings<'_>) -> Unasked {
 
 /// A SYN on a live flow: a retransmission, or the port used again (F-9, F-14, R-6).
 #[inline]
-fn syn_on_live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> Verdict {
+fn syn_on_live(
+    packet: &Facts,
+    flow: &FlowFacts,
+    around: &Surroundings<'_>,
+    account: &mut impl Account,
+) -> Verdict {
     // The SYN's sender has nothing left of a connection before it.
     let new = Verdict::New(flow.debts.without(packet.direction));
     if flow.state == FlowState::Closed {
+        account.note(Reason::SynOnClosed);
         return new; // F-9
     }
     let policy = around.policy;
@@ -384,8 +297,10 @@ fn syn_on_live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> V
         Condition::Healthy => false,
         Condition::Initial | Condition::Draining => {
             return if policy.syn_reselect && around.any_healthy {
+                account.note(Reason::SynReselects);
                 new // F-14
             } else {
+                account.note(if policy.syn_reselect { Reason::SynHasNowhere } else { Reason::SynStays });
                 Verdict::Stay(update(packet, flow))
             };
         }
@@ -394,14 +309,17 @@ fn syn_on_live(packet: &Facts, flow: &FlowFacts, around: &Surroundings<'_>) -> V
     };
     let leaves = policy.syn_reselect || reset || policy.failover == Failover::Rebalance;
     if flow.condition == Condition::Healthy || !leaves {
+        account.note(Reason::SynStays);
         return Verdict::Stay(update(packet, flow));
     }
     // With nobody healthy a new flow fails open (F-6). That is better than what a flow has that its
     // next packet would reset, and no better than what one has that failed open already.
     let next_would_reset = reset && !flow.fail_open && policy.failover == Failover::NoRebalance;
     if around.any_healthy || next_would_reset || flow.condition == Condition::Removed {
+        account.note(Reason::SynReselects);
         new // F-14, R-6
     } else {
+        account.note(Reason::SynHasNowhere);
         Verdict::Stay(update(packet, flow))
     }
 }

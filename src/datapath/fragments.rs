@@ -218,6 +218,13 @@ impl<B> Fragments<B> {
         released
     }
 
+    /// What the first fragment of a later one said, if it has come; nothing is noted.
+    pub fn seen(&self, hash: u64, datagram: &Datagram, now: Millis) -> Option<First> {
+        let at = self.find(hash, datagram)?;
+        let State::Known(first) = self.state(at) else { return None };
+        self.records.get(usize::from(at)).filter(|record| now.since(record.at) <= PATIENCE_MS).map(|_| first)
+    }
+
     /// What the first fragment of a later one said, if it has come.
     pub fn later(&mut self, hash: u64, datagram: &Datagram, now: Millis) -> Option<First> {
         let at = self.find(hash, datagram)?;

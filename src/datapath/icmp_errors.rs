@@ -31,10 +31,19 @@ impl Default for Allowance {
 }
 
 impl Allowance {
+    /// Whether [`take`](Allowance::take) would give leave.
+    pub fn allows(&self, now: Millis) -> bool {
+        self.filled(now) >= 1000
+    }
+
+    fn filled(&self, now: Millis) -> u32 {
+        let gained = now.since(self.filled_at).saturating_mul(ERRORS_A_SECOND);
+        self.millitokens.saturating_add(gained).min(ERRORS_AT_ONCE * 1000)
+    }
+
     /// Takes leave to send one error; false if there is none.
     pub fn take(&mut self, now: Millis) -> bool {
-        let gained = now.since(self.filled_at).saturating_mul(ERRORS_A_SECOND);
-        self.millitokens = self.millitokens.saturating_add(gained).min(ERRORS_AT_ONCE * 1000);
+        self.millitokens = self.filled(now);
         self.filled_at = now;
         let Some(left) = self.millitokens.checked_sub(1000) else { return false };
         self.millitokens = left;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::capture::Capture;
 use super::counters::ResetTrigger;
+use super::enquiry::Enquiry;
 use super::forwarding::{Condition, Forwarding};
 use crate::flow::{FlowState, Timers};
 use crate::id::{EndpointId, GatewayId, InterfaceId, Millis, TargetId, WorkerId};
@@ -42,12 +43,14 @@ pub enum ToWorker {
     ScanFlows(FlowFilter),
     /// Tell of new TCP flows, or no longer ([`FromWorker::Begun`]).
     TellBegun(bool),
+    /// Say what would become of a packet; the form comes back by [`FromWorker::Enquiry`].
+    Enquire(Box<Enquiry>),
     /// Set the worker's clock forward by so many milliseconds (tests of timers only).
     AdvanceClock(u32),
 }
 
 /// Messages from a worker. If the ring is full, events are counted as lost; a retired forwarding
-/// state and a scan wait for room in the worker.
+/// state, a form and a scan wait for room in the worker.
 #[derive(Debug)]
 pub enum FromWorker {
     /// This forwarding state is not used by the worker any more: from here on every packet is treated by the one that was
@@ -83,6 +86,8 @@ pub enum FromWorker {
     Flow(FlowRecord),
     /// This capture is over and is to be freed.
     CaptureOver(Box<Capture>),
+    /// What the worker says to a question, or that it is not for it to say.
+    Enquiry(Box<Enquiry>),
     /// The scan is over.
     ScanDone {
         /// Who.

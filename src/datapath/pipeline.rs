@@ -40,8 +40,7 @@ use super::answer::{Answer, read_answer};
 use super::arrival::{Arrival, Unread, read_arrival};
 use super::capture::Watch;
 use super::counters::{DropReason, WorkerCounters};
-use super::decide::later_fragment::decide_later_fragment;
-use super::decide::{Debts, Verdict, decide};
+use super::decide::{Debts, Verdict};
 use super::fast_path::{AnswerLane, AnswerLanes, Course, Lane, Lanes, Wire, guess_entries, read_answers};
 use super::flows::{Flows, NoRoom};
 use super::followers::needs_first;
@@ -49,6 +48,7 @@ use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
 use super::fragments::Fragments;
 use super::host::HostPort;
 use super::icmp_errors::Allowance;
+use super::judging::verdict_of;
 use super::messages::FromWorker;
 use super::neighbours::Neighbours;
 use super::outbound::{Fate, Handoff, Outbound, Stage};
@@ -363,12 +363,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let facts = arrival.facts();
         let flow = found.map(|id| self.flows.facts(id, forwarding, &self.conditions, self.now));
         let around = self.surroundings(arrival.gateway, gateway, 1);
-        let mut verdict = match arrival.packet.fragment {
-            Fragment::Later if needs_first(&arrival.packet) => {
-                decide_later_fragment(arrival.direction, flow.as_ref(), &around) // M-4
-            }
-            Fragment::Whole | Fragment::First | Fragment::Later => decide(&facts, flow.as_ref(), &around),
-        };
+        let mut verdict = verdict_of(arrival, flow.as_ref(), &around, &mut ());
         if let Verdict::Held(why, update) = verdict {
             self.count_suppressed(arrival.gateway, found, why);
             match update {
@@ -421,7 +416,7 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 
     /// Which target a new flow goes to, and whether it fails open (F-4, F-6).
-    fn choose(&self, forwarding: &Forwarding, arrival: &Arrival) -> Option<(TargetId, bool)> {
+    pub(super) fn choose(&self, forwarding: &Forwarding, arrival: &Arrival) -> Option<(TargetId, bool)> {
         let gateway = forwarding.gateway(arrival.gateway)?;
         let choice_hash = self.choice_seed.choice(&arrival.key, gateway.policy.stickiness);
         let healthy = |target| self.conditions.of(target) == Condition::Healthy;
@@ -698,7 +693,7 @@ impl<B: PacketBuf> Pipeline<B> {
             DecodedCookie::Flow { .. } => self.check_answer(forwarding, &packet, answer),
             DecodedCookie::Stateless { direction, link, check, .. } => {
                 self.counters.lookups_stateless.add(1);
-                self.check_stateless(forwarding, &packet, answer, (direction, link, check))
+                self.check_stateless(forwarding, packet.bytes(), answer, (direction, link, check))
             }
         };
         match checked {

@@ -7,9 +7,10 @@ use super::counters::DropReason;
 use super::forwarding::{Condition, Forwarding};
 use super::interfaces::endpoint_at;
 use super::pipeline::Pipeline;
-use crate::flow::{Direction, LinkId};
+use crate::flow::{Direction, EntryId, LinkId};
 use crate::id::{EndpointId, TargetId};
 use crate::io::PacketBuf;
+use crate::wire::packet::Packet;
 
 /// How an answer leaves.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,19 @@ impl<B: PacketBuf> Pipeline<B> {
         packet: &B,
         answer: &Answer,
     ) -> Result<Way, DropReason> {
+        let (way, id, inner, direction) = self.way_of_answer(forwarding, packet.bytes(), answer)?;
+        self.flows.note_returned(id, &inner, direction, self.now, forwarding);
+        Ok(way)
+    }
+
+    /// The same, with the flow, the packet inside and its way in the flow; nothing is noted.
+    #[inline]
+    pub(super) fn way_of_answer(
+        &self,
+        forwarding: &Forwarding,
+        frame: &[u8],
+        answer: &Answer,
+    ) -> Result<(Way, EntryId, Packet, Direction), DropReason> {
         let id = self.flows.live_by_cookie(answer.raw_cookie).ok_or(DropReason::CookieStale)?;
         let entry = self.flows.table.entry(id);
         forwarding
@@ -55,11 +69,9 @@ impl<B: PacketBuf> Pipeline<B> {
         if !answer.is_of(forwarding, entry.key().endpoint()) {
             return Err(DropReason::InnerMismatch);
         }
-        let inner = answer.inner(packet.bytes())?;
-        let target_id = entry.target;
-        let direction = direction_of(entry.key(), &inner, answer.inner_bytes(packet.bytes()))?;
+        let inner = answer.inner(frame)?;
+        let direction = direction_of(entry.key(), &inner, answer.inner_bytes(frame))?;
         let (links, endpoint) = (entry.link, entry.key().endpoint());
-        self.flows.note_returned(id, &inner, direction, self.now, forwarding);
         // The direction's own header, or, when none of its packets has come yet, the other
         // direction's turned round (W-4: an appliance that answers in a server's stead). Flows of
         // routed endpoints have no headers.
@@ -68,16 +80,16 @@ impl<B: PacketBuf> Pipeline<B> {
             (LinkId::NONE, link) => Onward::Header { link, reversed: true },
             (link, _) => Onward::Header { link, reversed: false },
         };
-        Ok(Way { onward, target: target_id, inner_len: inner.total_len })
+        Ok((Way { onward, target: entry.target, inner_len: inner.total_len }, id, inner, direction))
     }
 
     /// The same for a packet that was sent without state (F-12): the cookie says the header's number
     /// and direction, and the hash which target it must come from.
     #[cold]
     pub(super) fn check_stateless(
-        &mut self,
+        &self,
         forwarding: &Forwarding,
-        packet: &B,
+        frame: &[u8],
         answer: &Answer,
         (direction, link, check): (Direction, LinkId, u16),
     ) -> Result<Way, DropReason> {
@@ -86,7 +98,7 @@ impl<B: PacketBuf> Pipeline<B> {
         if !answer.is_of(forwarding, endpoint) {
             return Err(DropReason::InnerMismatch);
         }
-        let inner = answer.inner(packet.bytes())?;
+        let inner = answer.inner(frame)?;
         let (key, inner_direction) = Arrival::key_of(endpoint, &inner);
         let hash = self.flows.table.hash(&key);
         // Only the owner sends a flow's packets without state.

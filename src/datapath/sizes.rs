@@ -77,15 +77,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let room = room(forwarding.underlay.mtu);
         let start = usize::from(arrival.link_len);
         let ip = packet.bytes().get(start..start + arrival.packet.total_len as usize).unwrap_or_default();
-        let planned = match arrival.packet.version {
-            IpVersion::V4 => Split::plan(ip, usize::from(room)),
-            // Its sender will not go below, whatever it is told.
-            IpVersion::V6 if arrival.packet.total_len <= u32::from(ipv6::MINIMUM_MTU) => {
-                Err(NotSplit::NoRoom)
-            }
-            IpVersion::V6 => Err(NotSplit::DontFragment),
-        };
-        match planned {
+        match plan(ip, &arrival.packet, room) {
             Ok(split) => {
                 let sent = self.send_pieces(forwarding, packet, arrival, (target_id, target), cookie, &split);
                 if let Err(reason) = sent {
@@ -160,6 +152,17 @@ impl<B: PacketBuf> Pipeline<B> {
                 });
             }
         }
+    }
+}
+
+/// How a packet that is too large for the room there is goes on in pieces, if it may.
+#[cold]
+pub(super) fn plan(ip: &[u8], packet: &Packet, room: u16) -> Result<Split, NotSplit> {
+    match packet.version {
+        IpVersion::V4 => Split::plan(ip, usize::from(room)),
+        // Its sender will not go below, whatever it is told.
+        IpVersion::V6 if packet.total_len <= u32::from(ipv6::MINIMUM_MTU) => Err(NotSplit::NoRoom),
+        IpVersion::V6 => Err(NotSplit::DontFragment),
     }
 }
 

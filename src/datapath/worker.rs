@@ -14,6 +14,7 @@ use rtrb::{Consumer, Producer};
 use super::ages::Ages;
 use super::capture::{Departing, Watch};
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
+use super::enquiry::Enquiry;
 use super::fast_path::{AnswerLane, Lane};
 use super::flows::Flows;
 use super::forwarding::{Conditions, Forwarding};
@@ -91,6 +92,8 @@ pub struct Worker<Q: PortQueue> {
     inbox: Consumer<ToWorker>,
     /// A forwarding state that is out of use and waits for room in the ring.
     retired: Option<(Arc<Forwarding>, u64)>,
+    /// A form that is filled in and waits for room in the ring.
+    enquiry: Option<Box<Enquiry>>,
     scan: Option<Scan>,
     /// How old the flows are.
     ages: Ages,
@@ -147,6 +150,7 @@ impl<Q: PortQueue> Worker<Q> {
             forwarding: Arc::new(Forwarding::default()),
             inbox: parts.inbox,
             retired: None,
+            enquiry: None,
             scan: None,
             ages,
             told: false,
@@ -198,7 +202,11 @@ impl<Q: PortQueue> Worker<Q> {
 
     /// Whether there is something to be done round by round, without a packet.
     fn has_work(&self) -> bool {
-        self.told || self.scan.is_some() || self.pipeline.sweep.is_on() || self.age_due > 0
+        self.told
+            || self.scan.is_some()
+            || self.enquiry.is_some()
+            || self.pipeline.sweep.is_on()
+            || self.age_due > 0
     }
 
     /// One round; returns how many packets it handled.
@@ -333,9 +341,12 @@ impl<Q: PortQueue> Worker<Q> {
         if let Some((retired, at_cycles)) = self.retired.take() {
             self.retire(retired, at_cycles);
         }
+        if let Some(enquiry) = self.enquiry.take() {
+            self.give_back(enquiry);
+        }
         for _ in 0..MESSAGES_A_ROUND {
             // The one before must be on its way back before another can take its place.
-            if self.retired.is_some() {
+            if self.retired.is_some() || self.enquiry.is_some() {
                 break;
             }
             let Ok(message) = self.inbox.pop() else { break };
@@ -376,6 +387,10 @@ impl<Q: PortQueue> Worker<Q> {
                     self.scan = Some(Scan { filter, next: 0, sent: 0, matching: 0 })
                 }
                 ToWorker::TellBegun(wanted) => self.pipeline.tells_begun = wanted,
+                ToWorker::Enquire(mut enquiry) => {
+                    self.pipeline.answer_enquiry(&self.forwarding, &mut enquiry);
+                    self.give_back(enquiry);
+                }
                 ToWorker::AdvanceClock(ms) => {
                     self.clock_ahead = self.clock_ahead.wrapping_add(ms);
                     self.pipeline.now = self.pipeline.now.plus(ms);
@@ -392,6 +407,16 @@ impl<Q: PortQueue> Worker<Q> {
             self.pipeline.events.push(retired)
         {
             self.retired = Some((forwarding, at_cycles));
+        }
+    }
+
+    /// Sends a form back to where it was made; keeps it if the ring is full.
+    #[cold]
+    fn give_back(&mut self, enquiry: Box<Enquiry>) {
+        if let Err(rtrb::PushError::Full(FromWorker::Enquiry(kept))) =
+            self.pipeline.events.push(FromWorker::Enquiry(enquiry))
+        {
+            self.enquiry = Some(kept);
         }
     }
 
@@ -492,7 +517,14 @@ fn matches(filter: &FlowFilter, forwarding: &Forwarding, now: Millis, entry: &En
         })
 }
 
-fn record(worker: WorkerId, now: Millis, entry: &Entry, cookie: u32, forwarding: &Forwarding) -> FlowRecord {
+/// A flow as an operator sees it.
+pub(super) fn record(
+    worker: WorkerId,
+    now: Millis,
+    entry: &Entry,
+    cookie: u32,
+    forwarding: &Forwarding,
+) -> FlowRecord {
     let end = |way| -> (IpAddr, u16) {
         let socket = entry.key().source_socket(way);
         (socket.ip(), socket.port())

@@ -95,6 +95,14 @@ pub enum DecodedCookie {
     },
 }
 
+impl Cookie {
+    /// Whether it is that of a packet which was sent without state (F-12).
+    #[must_use]
+    pub fn is_stateless(self) -> bool {
+        self.0 & STATELESS != 0
+    }
+}
+
 /// Too many workers and entries for the cookie's 31 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(

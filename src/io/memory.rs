@@ -1,5 +1,5 @@
 //! Ports made of memory, for tests and benches: what is put in is received, what is sent can be
-//! taken out.
+//! taken out. Their packets serve also where one is only asked about (`flowgate explain`).
 
 use std::collections::VecDeque;
 

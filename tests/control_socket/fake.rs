@@ -10,14 +10,17 @@ mod recorded;
 
 use flowgate::control::capture::{CaptureParts, CaptureStream, Names};
 use flowgate::control::events::{Event, Timestamp, What};
+use flowgate::control::explain::story::flags;
+use flowgate::control::explain::{Asked, NotExplained, Packets, Tuple};
 use flowgate::control::failover::FailoverList;
 use flowgate::control::health::{HealthState, ReasonCode};
 use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
-    BurstClass, CaptureQuery, CounterScope, CounterSet, Counters, EndpointView, Fate, FlowEffect, FlowPage,
-    FlowQuery, FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
-    LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PortView, Preview, Protocol, RouteView,
-    WorkerLoad, WorkerMemory, WorkerView,
+    BurstClass, CaptureQuery, ChoiceView, ChosenView, CounterScope, CounterSet, Counters, EndpointView,
+    ExplainedOutcome, ExplainedStep, Explanation, Fate, FlowEffect, FlowPage, FlowQuery, FlowRecord,
+    FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps,
+    NeighbourView, NextHopView, Overview, PacketView, PortView, Preview, Protocol, RouteView, WorkerLoad,
+    WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, CaptureError, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting,
@@ -29,6 +32,7 @@ use flowgate::datapath::capture::{Bounds, Capture, Seen};
 use flowgate::datapath::counters::{DropReason, ResetTrigger};
 use flowgate::id::{EndpointId, GatewayId, Millis, PortId};
 use flowgate::io::clock::Clock;
+use flowgate::wire::tcp::TcpFlags;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -277,6 +281,30 @@ impl Service for Fake {
         })
     }
 
+    fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>> {
+        Box::pin(async move {
+            // As a worker would, it answers later.
+            tokio::task::yield_now().await;
+            if asked.endpoint.as_deref().is_some_and(|name| name != "lan" && name != "offices") {
+                return Err(NotExplained::NoEndpoint(asked.endpoint.unwrap_or_default()));
+            }
+            match asked.packets {
+                Packets::Tuple(_) if asked.endpoint.is_none() => {
+                    Err(NotExplained::WhichEndpoint("lan, offices".to_owned()))
+                }
+                Packets::Tuple(tuple) => Ok(vec![explanation(&tuple)]),
+                Packets::OfCookie { cookie: 7, flags, .. } => {
+                    let (source, destination) =
+                        (([192, 0, 2, 1].into(), 40_007), ([198, 51, 100, 1].into(), 443));
+                    Ok(vec![explanation(&Tuple { protocol: 6, source, destination, flags, payload: 0 })])
+                }
+                Packets::OfCookie { cookie, .. } if cookie >> 31 == 1 => Err(NotExplained::Stateless(cookie)),
+                Packets::OfCookie { cookie, .. } => Err(NotExplained::NoFlow(cookie)),
+                Packets::Frames { frames, .. } => Ok(frames.iter().map(|frame| unread(frame)).collect()),
+            }
+        })
+    }
+
     fn counters(&self) -> Counters {
         let of = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
             pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
@@ -450,6 +478,75 @@ impl Service for Fake {
         for change in &ended {
             self.apply(change).unwrap();
         }
+    }
+}
+
+/// What becomes of a SYN to an empty table, whatever the tuple.
+fn explanation(tuple: &Tuple) -> Explanation {
+    let (source, destination) = (tuple.source, tuple.destination);
+    let target = Ipv4Addr::new(10, 0, 0, 1);
+    let step = |text: &str, rules: &[&str], command: Option<&str>| ExplainedStep {
+        text: text.to_owned(),
+        rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        command: command.map(str::to_owned),
+    };
+    let chosen = |last, state| ChosenView { target: Ipv4Addr::new(10, 0, 0, last), state: Some(state) };
+    Explanation {
+        packet: PacketView {
+            port: "left".to_owned(),
+            endpoint: Some("lan".to_owned()),
+            protocol: Some(Protocol(tuple.protocol)),
+            source: Some(source.0),
+            source_port: Some(source.1),
+            destination: Some(destination.0),
+            destination_port: Some(destination.1),
+            flags: Some(flags(TcpFlags::from_bits_retain(tuple.flags))),
+            length: 54,
+        },
+        outcome: ExplainedOutcome::Forwarded,
+        sentence: "It goes to 10.0.0.1 (healthy), as the first packet of a new flow.".to_owned(),
+        target: Some(target),
+        drop_reason: None,
+        reset: None,
+        load_balancer: Some("gw".to_owned()),
+        target_group: Some("fw".to_owned()),
+        flow: None,
+        choice: Some(ChoiceView {
+            key: "5-tuple".to_owned(),
+            row: 51_966,
+            first: chosen(2, HealthState::Unhealthy),
+            second: chosen(1, HealthState::Healthy),
+            chosen: target,
+            fail_open: false,
+        }),
+        steps: vec![
+            step("No flow has its tuple.", &["F-1"], None),
+            step("It is a SYN, which begins a flow.", &["F-8"], None),
+            step(
+                "The hash of its 5-tuple leads to row 51966: first 10.0.0.2 (unhealthy), second 10.0.0.1 (healthy); so it is 10.0.0.1.",
+                &["F-3", "F-4"],
+                Some("flowgate set fw stickiness.enabled=true"),
+            ),
+        ],
+        worker: 0,
+    }
+}
+
+/// What becomes of a frame that is too short.
+fn unread(frame: &[u8]) -> Explanation {
+    Explanation {
+        packet: PacketView { port: "left".to_owned(), length: frame.len(), ..PacketView::default() },
+        outcome: ExplainedOutcome::Dropped,
+        sentence: "It is dropped.".to_owned(),
+        target: None,
+        drop_reason: Some("frame_truncated".to_owned()),
+        reset: None,
+        load_balancer: None,
+        target_group: None,
+        flow: None,
+        choice: None,
+        steps: Vec::new(),
+        worker: 0,
     }
 }
 

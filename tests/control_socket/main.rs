@@ -6,6 +6,7 @@ mod batches;
 mod captures;
 mod changes;
 mod client;
+mod command_judging;
 mod command_line;
 mod command_output;
 mod command_short;

@@ -89,6 +89,14 @@ fn broken(
                 None
             }
         }
+        "maxItems" => {
+            let count = value.as_array()?.len() as f64;
+            if count > number() {
+                told(format!("it has {count} items, and {rule} are allowed"))
+            } else {
+                None
+            }
+        }
         "maxProperties" => {
             let count = value.as_object()?.len() as f64;
             if count > number() {
@@ -119,7 +127,7 @@ fn it_tells_what_fits_from_what_does_not() {
         "c": {"type": "array", "items": {"enum": ["x", "y"]}},
         "d": {"oneOf": [{"const": 1}, {"type": "integer"}]}, "e": {"anyOf": [{"$ref": "#/s"}, {"type": "null"}]},
         "f": {"not": {"const": "all"}, "minLength": 2, "maxLength": 3},
-        "g": {"maxProperties": 1, "propertyNames": {"maxLength": 1}}
+        "h": {"maxItems": 1}, "g": {"maxProperties": 1, "propertyNames": {"maxLength": 1}}
     }});
     for good in [
         json!({"a": ""}),
@@ -143,6 +151,7 @@ fn it_tells_what_fits_from_what_does_not() {
         json!({"a": "", "f": "many"}),
         json!({"a": "", "g": {"x": 1, "y": 1}}),
         json!({"a": "", "g": {"long": 1}}),
+        json!({"a": "", "h": [1, 2]}),
     ] {
         assert!(fault(&root, &object, &bad, "").is_some(), "{bad}");
     }

@@ -9,6 +9,7 @@ mod bad_start;
 mod checks;
 mod confirm;
 mod crowd;
+mod explain;
 mod failover;
 mod idle;
 mod inband;

@@ -9,6 +9,8 @@ use flowgate::balance::{Builder, TargetMap};
 use flowgate::datapath::capture::Bounds;
 use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
+use flowgate::datapath::decide::account::Reason;
+use flowgate::datapath::enquiry::Enquiry;
 use flowgate::datapath::forwarding::{Condition, Forwarding, Gateway, Policy, Target, Underlay};
 use flowgate::datapath::host::{FromHost, HostPort, ToHost};
 use flowgate::datapath::messages::{FromWorker, ToWorker};
@@ -22,6 +24,7 @@ use flowgate::io::memory::{MemoryBuf, MemoryPort};
 use flowgate::wire::ethernet::MacAddr;
 use flowgate::wire::geneve::outer::OuterTemplate;
 
+use crate::foresight::question;
 use crate::network::Network;
 use crate::watched::{self, Watched};
 
@@ -79,6 +82,14 @@ pub struct Bench {
     pub mtu: u16,
     /// What the workers told that was not a retired forwarding state.
     pub told: Vec<FromWorker>,
+    /// Forms that came back.
+    pub enquiries: Vec<Enquiry>,
+    /// What was said to lead to what became of packets since it was last taken.
+    pub because: Vec<Reason>,
+    /// Whether each frame is asked about before it is put in (`foresight.rs`).
+    pub foresees: bool,
+    /// Whether it is asked in the very round in which it arrives, so that no time is between them.
+    pub foresees_at_once: bool,
     /// What the ports are for: a wire, unless the test says otherwise.
     pub network: Network,
     /// The host's ends of the rings: one from each worker, and one to worker 0.
@@ -120,6 +131,10 @@ impl Bench {
             checksum_by_port: false,
             mtu: 1600,
             told: Vec::new(),
+            enquiries: Vec::new(),
+            because: Vec::new(),
+            foresees: true,
+            foresees_at_once: false,
             network: Network::wires(wires),
             to_host: Vec::new(),
             from_host,
@@ -262,8 +277,10 @@ impl Bench {
         self.drain_captured();
         for events in &mut self.events {
             while let Ok(event) = events.pop() {
-                if !matches!(event, FromWorker::Retired { .. }) {
-                    self.told.push(event);
+                match event {
+                    FromWorker::Retired { .. } => {}
+                    FromWorker::Enquiry(form) => self.enquiries.push(*form),
+                    event => self.told.push(event),
                 }
             }
         }
@@ -283,9 +300,33 @@ impl Bench {
     }
 
     pub fn put_at(&mut self, worker: usize, port: usize, frame: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        if !self.foresees {
+            self.workers[worker].ports_mut()[port].arriving.push_back(MemoryBuf::new(frame));
+            self.rounds();
+            return self.take();
+        }
+        if self.foresees_at_once {
+            let before = self.counted();
+            self.push_question(&question(port, frame, None));
+            self.workers[worker].ports_mut()[port].arriving.push_back(MemoryBuf::new(frame));
+            self.rounds();
+            let out = self.take();
+            if let Ok(foreseen) = self.said() {
+                self.because.extend(foreseen.judgement.reasons.iter());
+                self.compare(&foreseen, &before, port, &out);
+            }
+            return out;
+        }
+        let foreseen = self.foresee(port, frame);
+        // What went out meanwhile is not of this frame.
+        let mut out = self.take();
+        let meanwhile = out.len();
+        let before = self.counted();
         self.workers[worker].ports_mut()[port].arriving.push_back(MemoryBuf::new(frame));
         self.rounds();
-        self.take()
+        out.extend(self.take());
+        self.compare(&foreseen, &before, port, &out[meanwhile..]);
+        out
     }
 
     /// All that came out since it was last asked.

@@ -6,9 +6,11 @@
 mod both_ends;
 mod captures;
 mod defaults;
+mod explain;
 mod failover;
 mod fast_path;
 mod flows;
+mod foresight;
 mod forged;
 mod fragments;
 mod garbage;

@@ -5,6 +5,7 @@
 mod aws;
 mod capture;
 mod change;
+mod explain;
 mod local;
 mod objects;
 mod paging;
@@ -19,6 +20,7 @@ mod whole;
 
 pub(super) use capture::CaptureFlags;
 pub(super) use change::{ChangeFlags, Changing, Patience};
+pub(super) use explain::ExplainFlags;
 pub(super) use local::{CompletionsFlags, ManFlags};
 pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
 pub(super) use paging::{Listing, NoFlags, Paging};
@@ -109,6 +111,8 @@ pub(super) enum Verb {
     History,
     /// Make the objects those of an earlier state.
     Rollback(Changing<RollbackFlags>),
+    /// Say what would become of a packet if it came in now, and why, step by step.
+    Explain(ExplainFlags),
     /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
     Workers(GlanceFlags),
     /// What became of the flows of each target that failed or was drained, and how long each phase took.

@@ -9,13 +9,14 @@ use super::scan::{Found, Scan};
 use super::{Core, Inner, Stored, lock};
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
+use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode, StateReason, TargetKey};
 use crate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
 use crate::control::socket::views::{
-    CaptureQuery, Counters, EndpointView, FlowPage, FlowQuery, FlowRecord, FlowState, HistoryEntry, Overview,
-    PortView, Preview, Protocol, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, FlowRecord, FlowState,
+    HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{
     Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
@@ -93,6 +94,10 @@ impl Service for Core {
 
     fn flows(&self, query: FlowQuery) -> Waiting<'_, Result<FlowPage, Unavailable>> {
         Box::pin(self.find_flows(query))
+    }
+
+    fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>> {
+        Box::pin(self.explain_packets(asked))
     }
 
     fn counters(&self) -> Counters {
@@ -298,7 +303,7 @@ impl Inner {
         })
     }
 
-    fn flow_view(&self, record: &messages::FlowRecord) -> FlowRecord {
+    pub(super) fn flow_view(&self, record: &messages::FlowRecord) -> FlowRecord {
         let has_ports = matches!(record.protocol, 1 | 6 | 17 | 58 | 132 | 136);
         let holder = self.slots.holder(record.target);
         let endpoint = self.compiler.node().endpoints.get(record.endpoint.index());

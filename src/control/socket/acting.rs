@@ -11,11 +11,12 @@ use super::service::{
     Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
 };
 use super::views::{
-    CaptureQuery, Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, Overview, Plan, PortView,
-    Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, HistoryEntry, Overview, Plan,
+    PortView, Preview, WorkerView,
 };
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
+use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
 use std::cell::RefCell;
@@ -100,6 +101,10 @@ impl Service for Acting<'_> {
 
     fn flows(&self, query: FlowQuery) -> Waiting<'_, Result<FlowPage, Unavailable>> {
         self.service.flows(query)
+    }
+
+    fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>> {
+        self.service.explain(asked)
     }
 
     fn counters(&self) -> Counters {

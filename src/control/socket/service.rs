@@ -2,16 +2,17 @@
 //!
 //! The control core implements it, the methods call it, tests put something of their own behind
 //! it. Everything is called on the control core's own thread. Nothing here may wait, but for
-//! [`Service::flows`] and [`Service::preview`], which ask the workers, and [`Service::make`], which waits for the disk.
+//! [`Service::flows`], [`Service::preview`] and [`Service::explain`], which ask the workers, and [`Service::make`], which waits for the disk.
 
 #![forbid(unsafe_code)]
 
 use super::views::{
-    CaptureQuery, Counters, EndpointView, FlowPage, FlowQuery, HistoryEntry, InBandView, NextHopView,
-    Overview, PortView, Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, HistoryEntry, InBandView,
+    NextHopView, Overview, PortView, Preview, WorkerView,
 };
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
+use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::model::{Change, ForeignId, ModelError, Outcome, State, TargetGroup, Zone};
@@ -93,6 +94,9 @@ pub trait Service {
 
     /// The flows that `query` asks for. Its target group is by name.
     fn flows(&self, query: FlowQuery) -> Waiting<'_, Result<FlowPage, Unavailable>>;
+
+    /// What would become of packets, and why.
+    fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>>;
 
     /// Every counter, summed over the workers where that makes sense.
     fn counters(&self) -> Counters;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod explanation;
 mod history;
 mod load;
 mod network;
@@ -15,6 +16,9 @@ mod plan;
 pub use capture::{
     AddressRange, CaptureBytes, CaptureEnd, CaptureEnded, CapturePoint, CaptureQuery, CaptureRate,
     CaptureStarted, CaptureTotals, CapturedChunk, SnapLen,
+};
+pub use explanation::{
+    ChoiceView, ChosenView, ExplainedOutcome, ExplainedStep, Explanation, PacketView, ResetView,
 };
 pub use history::HistoryEntry;
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};

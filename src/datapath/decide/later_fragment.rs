@@ -1,7 +1,8 @@
 //! What becomes of a later fragment (M-4): one that has no transport header and follows the first
 //! fragment of its datagram, whose flow it is known to belong to.
 
-use super::{Facts, FlowFacts, Surroundings, Then, Verdict, decide};
+use super::account::{Account, Reason};
+use super::{Facts, FlowFacts, Surroundings, Then, Verdict, decide_telling};
 use crate::datapath::counters::DropReason;
 use crate::flow::Direction;
 use crate::wire::tcp::TcpFlags;
@@ -15,11 +16,13 @@ pub fn decide_later_fragment(
     direction: Direction,
     flow: Option<&FlowFacts>,
     around: &Surroundings<'_>,
+    account: &mut impl Account,
 ) -> Verdict {
+    account.note(Reason::LaterFragment);
     let nothing = Facts { tcp: false, flags: TcpFlags::empty(), direction };
     // The entry stays for the packet that says something.
     let drop = |reason| Verdict::Drop(reason, flow.map_or(Then::Forget, |flow| Then::Keep(flow.debts)));
-    match decide(&nothing, flow, around) {
+    match decide_telling(&nothing, flow, around, account) {
         Verdict::New(debts) if around.overflowed && flow.is_none() => Verdict::New(debts),
         Verdict::New(_) => drop(DropReason::UnknownFlow),
         Verdict::Reset(..) | Verdict::Held(_, None) => drop(DropReason::ExpiredFlow),
@@ -57,7 +60,7 @@ mod tests {
             overflowed,
             now: Millis(1_000_000),
         };
-        decide_later_fragment(Direction::LowToHigh, flow.as_ref(), &around)
+        decide_later_fragment(Direction::LowToHigh, flow.as_ref(), &around, &mut ())
     }
 
     fn flow(state: FlowState, condition: Condition, idle_ms: u32) -> FlowFacts {

@@ -1,6 +1,9 @@
 //! `decide` as a table: every rule of sections 4 to 6 that it carries out.
 
 use super::*;
+use crate::datapath::forwarding::Policy;
+use crate::flow::Timers;
+use crate::id::Millis;
 
 const NOW: Millis = Millis(1_000_000);
 

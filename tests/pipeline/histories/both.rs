@@ -105,6 +105,7 @@ impl<'a> Both<'a> {
     fn new(mut bench: Bench, history: &History, flaw: Option<Flaw>, tally: &'a mut Tally) -> Both<'a> {
         let History { workers, capacity, targets, .. } = *history;
         bench.targets = targets;
+        bench.foresees_at_once = true;
         bench.conditions = vec![Condition::Healthy; usize::from(targets)];
         let owners = owners(workers);
         let mut model = Model::new(usize::from(targets), capacity as usize, owners.clone(), bench.now);
@@ -175,6 +176,9 @@ impl<'a> Both<'a> {
         let fate = self.model.packet(packet);
         let before_it = self.counts();
         let (seen, left) = self.give(packet, at, &arrived)?;
+        for reason in std::mem::take(&mut self.bench.because) {
+            self.count(format!("because {reason:?}"));
+        }
         let counts = self.counts();
         let increased = |n: usize| counts[n].wrapping_sub(before_it[n]);
         let agree = match (&fate, &seen) {

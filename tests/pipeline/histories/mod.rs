@@ -131,7 +131,56 @@ fn every_history_goes_as_the_model_says() {
         "swept out",
         "told unasked",
     ];
-    for kind in kinds {
+    // So has every step that a decision may take, but for those of fragments and of the rate (`guards.rs`).
+    let reasons = [
+        "NoFlow",
+        "Over(Closed)",
+        "Over(HalfOpen)",
+        "Over(OtherIdle)",
+        "Over(Owing)",
+        "BeginsOther",
+        "BeginsTcp",
+        "Adopted",
+        "Overflowed",
+        "ResetOfNoFlow",
+        "UnknownFlowReset",
+        "UnknownFlowResetOnIdle",
+        "UnknownFlowDropped",
+        "IdledOut",
+        "SynOnIdledOut",
+        "IdledOutReset",
+        "IdledOutByReset",
+        "IdledOutDropped",
+        "Owing",
+        "SynOnOwing",
+        "WasTold",
+        "EndedItself",
+        "IsTold",
+        "Live",
+        "SynOnClosed",
+        "SynStays",
+        "SynReselects",
+        "SynHasNowhere",
+        "OfTheOneBefore",
+        "Moves(Unhealthy)",
+        "Moves(Removed)",
+        "NobodyToMoveTo",
+        "TargetIsIn(Initial)",
+        "TargetIsIn(Healthy)",
+        "TargetIsIn(Draining)",
+        "ResetDue(Unhealthy)",
+        "ResetDue(Removed)",
+        "ResetsOff(Unhealthy)",
+        "ResetsOff(Removed)",
+        "MovingWins",
+        "Spared",
+        "NotTcp",
+        "IsReset",
+        "Guarded(Hold)",
+        "Guarded(MinHealthy)",
+    ];
+    let reasons = reasons.map(|reason| format!("because {reason}"));
+    for kind in kinds.into_iter().chain(reasons.iter().map(String::as_str)) {
         assert!(count < USUAL || tally.contains_key(kind), "no {kind} in {tally:?}");
     }
     eprintln!("{count} histories from number {first} on: {tally:#?}");

@@ -10,6 +10,7 @@ pub mod actions;
 pub mod attributes;
 pub mod balancers;
 pub mod capture;
+pub mod explain;
 pub mod failovers;
 pub(super) mod fault;
 pub mod groups;
@@ -54,6 +55,7 @@ fn in_service() -> Dispatcher {
     whole::register(&mut table);
     history::register(&mut table);
     failovers::register(&mut table);
+    explain::register(&mut table);
     table
 }
 

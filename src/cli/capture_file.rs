@@ -1,0 +1,216 @@
+//! Packets from a capture file, pcap or pcapng, as far as they are or carry IP.
+
+#![forbid(unsafe_code)]
+
+use pcap_parser::pcapng::Block;
+use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
+use std::fs::File;
+use std::path::Path;
+
+/// What a packet begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layer {
+    /// An Ethernet header.
+    Ethernet,
+    /// An IP header.
+    Ip,
+}
+
+/// The packets of a file.
+#[derive(Debug, Default)]
+pub(super) struct Captured {
+    /// The first ones.
+    pub(super) packets: Vec<(Layer, Vec<u8>)>,
+    /// There are more of them.
+    pub(super) more: bool,
+}
+
+/// Bytes of the file that are looked at at once: more than the largest packet.
+const BUFFER: usize = 1 << 20;
+
+/// The longest packet that there is: what a file says beyond that is wrong.
+const LONGEST: usize = 65_575 + 22;
+
+/// Reads the first `limit` packets of a file. One that was cut when it was captured is filled up with zeros to its
+/// length, so that it reads as what it was.
+///
+/// # Errors
+/// In a sentence.
+pub(super) fn read(path: &Path, limit: u32) -> Result<Captured, String> {
+    let told = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+    let file = File::open(path).map_err(|error| told(&error))?;
+    let mut reader = create_reader(BUFFER, file).map_err(|_| told(&"this is no pcap or pcapng file"))?;
+    let (mut captured, mut links) = (Captured::default(), Vec::new());
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    loop {
+        let offset = match reader.next() {
+            Ok((offset, block)) => {
+                let found = match block {
+                    PcapBlockOwned::LegacyHeader(header) => {
+                        links = vec![header.network];
+                        None
+                    }
+                    PcapBlockOwned::Legacy(packet) => {
+                        Some((links.first().copied(), packet.data.to_vec(), packet.origlen))
+                    }
+                    PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                        links.clear();
+                        None
+                    }
+                    PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                        links.push(interface.linktype);
+                        None
+                    }
+                    PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                        let link = usize::try_from(packet.if_id).ok().and_then(|id| links.get(id).copied());
+                        let len = usize::try_from(packet.caplen).unwrap_or(usize::MAX);
+                        let data = packet.data.get(..len).unwrap_or(packet.data);
+                        Some((link, data.to_vec(), packet.origlen))
+                    }
+                    PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                        Some((links.first().copied(), packet.data.to_vec(), packet.origlen))
+                    }
+                    PcapBlockOwned::NG(_) => None,
+                };
+                if let Some((link, data, whole)) = found {
+                    if captured.packets.len() == limit {
+                        captured.more = true;
+                        return Ok(captured);
+                    }
+                    let link = link.ok_or_else(|| told(&"a packet is of no interface"))?;
+                    captured.packets.extend(packet_of(link, data, whole).map_err(|error| told(&error))?);
+                }
+                offset
+            }
+            Err(PcapError::Eof) => return Ok(captured),
+            Err(PcapError::Incomplete(_)) => {
+                reader.refill().map_err(|_| told(&"the file ends inside a packet"))?;
+                continue;
+            }
+            Err(_) => return Err(told(&"the file is damaged")),
+        };
+        reader.consume(offset);
+    }
+}
+
+/// A packet without what is neither Ethernet nor IP; none if it carries no IP.
+fn packet_of(link: Linktype, mut data: Vec<u8>, whole: u32) -> Result<Option<(Layer, Vec<u8>)>, String> {
+    /// IP after a header that ends with, or names at this place, an EtherType.
+    fn after(data: &[u8], header: usize, ethertype: usize) -> Option<(Layer, Vec<u8>)> {
+        let is_ip = matches!(data.get(ethertype..ethertype + 2), Some([0x08, 0x00] | [0x86, 0xdd]));
+        data.get(header..).filter(|_| is_ip).map(|ip| (Layer::Ip, ip.to_vec()))
+    }
+    let whole = usize::try_from(whole).unwrap_or(usize::MAX).min(LONGEST);
+    if data.len() < whole {
+        data.resize(whole, 0);
+    }
+    data.truncate(LONGEST);
+    Ok(match link {
+        Linktype::ETHERNET => Some((Layer::Ethernet, data)),
+        // IPv4 and IPv6 by themselves too.
+        Linktype::RAW | Linktype(12 | 14 | 228 | 229) => Some((Layer::Ip, data)),
+        Linktype::NULL | Linktype(108) => data.get(4..).map(|ip| (Layer::Ip, ip.to_vec())),
+        // Linux's "any" interface.
+        Linktype(113) => after(&data, 16, 14),
+        Linktype(276) => after(&data, 20, 0),
+        Linktype(other) => {
+            return Err(format!(
+                "packets of link type {other} are not understood: capture on an Ethernet interface, or with any"
+            ));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The packets of a file with these bytes.
+    fn read_bytes(bytes: &[u8], limit: u32) -> Result<Captured, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let said = |error: String| error.replace(&format!("{}: ", file.path().display()), "");
+        read(file.path(), limit).map_err(said)
+    }
+
+    /// pcap: microseconds, little-endian, of this link type; packets with what was their length.
+    fn pcap(link: u32, packets: &[(&[u8], u32)]) -> Vec<u8> {
+        let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
+        file.extend(link.to_le_bytes());
+        for (bytes, whole) in packets {
+            file.extend([0; 8]);
+            file.extend(u32::try_from(bytes.len()).unwrap().to_le_bytes());
+            file.extend(whole.to_le_bytes());
+            file.extend(*bytes);
+        }
+        file
+    }
+
+    /// A block of pcapng: its type, its body filled up to whole words, its length twice.
+    fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+        let mut padded = body.to_vec();
+        padded.resize(body.len().next_multiple_of(4), 0);
+        let len = u32::try_from(padded.len() + 12).unwrap().to_le_bytes();
+        [&kind.to_le_bytes()[..], &len, &padded, &len].concat()
+    }
+
+    #[test]
+    fn a_pcap_file_is_read_and_what_was_cut_is_filled_up() {
+        let file = pcap(1, &[(b"whole packet", 12), (b"cut", 9)]);
+        let captured = read_bytes(&file, 10).unwrap();
+        let expected =
+            [(Layer::Ethernet, b"whole packet".to_vec()), (Layer::Ethernet, b"cut\0\0\0\0\0\0".to_vec())];
+        assert_eq!(captured.packets, expected);
+        assert!(!captured.more);
+        let first = read_bytes(&file, 1).unwrap();
+        assert_eq!((first.packets.len(), first.more), (1, true));
+    }
+
+    #[test]
+    fn a_pcapng_file_is_read_interface_by_interface() {
+        let interface = |link: u16| block(1, &[&link.to_le_bytes()[..], &[0, 0, 0, 0, 4, 0]].concat());
+        let packet = |interface: u32, bytes: &[u8]| {
+            let len = u32::try_from(bytes.len()).unwrap().to_le_bytes();
+            block(6, &[&interface.to_le_bytes()[..], &[0; 8], &len, &len, bytes].concat())
+        };
+        let head =
+            block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+        let sll = [&[0; 14][..], &[0x08, 0x00], b"ip"].concat();
+        let arp = [&[0; 14][..], &[0x08, 0x06], b"arp"].concat();
+        let file = [
+            head,
+            interface(1),
+            interface(101),
+            interface(113),
+            packet(1, b"E ip"),
+            packet(0, b"frame"),
+            packet(2, &sll),
+            packet(2, &arp),
+        ]
+        .concat();
+        let captured = read_bytes(&file, 10).unwrap();
+        let expected = [
+            (Layer::Ip, b"E ip".to_vec()),
+            (Layer::Ethernet, b"frame".to_vec()),
+            (Layer::Ip, b"ip".to_vec()),
+        ];
+        assert_eq!(captured.packets, expected);
+    }
+
+    #[test]
+    fn what_is_no_capture_or_half_of_one_is_told_in_a_sentence() {
+        assert_eq!(read_bytes(b"", 1).unwrap_err(), "this is no pcap or pcapng file");
+        assert_eq!(read_bytes(&[7; 4000], 1).unwrap_err(), "this is no pcap or pcapng file");
+        let whole = pcap(1, &[(b"whole packet", 12)]);
+        let cut = read_bytes(&whole[..whole.len() - 3], 10);
+        assert!(cut.is_err() || cut.is_ok_and(|captured| captured.packets.is_empty()));
+        let bluetooth = pcap(187, &[(b"x", 1)]);
+        assert!(read_bytes(&bluetooth, 1).unwrap_err().contains("link type 187"));
+        // A length that no packet has, and one that no file has.
+        let lies = pcap(1, &[(b"x", u32::MAX)]);
+        assert_eq!(read_bytes(&lies, 1).unwrap().packets[0].1.len(), LONGEST);
+        let mut endless = pcap(1, &[(b"x", 1)]);
+        endless[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(read_bytes(&endless, 1).is_err() || read_bytes(&endless, 1).unwrap().packets.is_empty());
+    }
+}
