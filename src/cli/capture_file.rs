@@ -213,4 +213,30 @@ mod tests {
         endless[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(read_bytes(&endless, 1).is_err() || read_bytes(&endless, 1).unwrap().packets.is_empty());
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        /// Whatever is in a file that says it is a capture, it is read or refused, and no more is kept than was asked for.
+        #[test]
+        fn no_file_does_harm(
+            link: u32, ng: bool, rest in proptest::collection::vec(proptest::num::u8::ANY, 0..400),
+            at in 0usize..200, byte: u8,
+        ) {
+            let mut bytes = match ng {
+                false => [pcap(link, &[(b"packet", 6), (b"another one", 11)]), rest].concat(),
+                true => {
+                    let body = [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+                    [block(0x0a0d_0d0a, &body), block(1, &[1, 0, 0, 0, 0, 4, 0, 0]), rest].concat()
+                }
+            };
+            if let Some(there) = bytes.get_mut(at) {
+                *there = byte;
+            }
+            if let Ok(captured) = read_bytes(&bytes, 3) {
+                proptest::prop_assert!(captured.packets.len() <= 3);
+                proptest::prop_assert!(captured.packets.iter().all(|(_, packet)| packet.len() <= LONGEST));
+            }
+        }
+    }
 }

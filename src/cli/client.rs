@@ -66,6 +66,12 @@ pub(super) enum CliError {
     /// `diff` found something; that was printed.
     #[error("there are differences")]
     Differs,
+    /// `audit` found something to be warned of; that was printed.
+    #[error("there are warnings")]
+    FoundWarnings,
+    /// `audit` found something critical; that was printed.
+    #[error("something critical was found")]
+    FoundCritical,
     /// Words of the command line that only the daemon's answer shows to be wrong.
     #[error("{0}")]
     Misnamed(String),
@@ -88,7 +94,10 @@ pub(super) enum CliError {
 impl CliError {
     /// Whether all has been said that there is to say.
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self, CliError::ReaderGone | CliError::Differs)
+        matches!(
+            self,
+            CliError::ReaderGone | CliError::Differs | CliError::FoundWarnings | CliError::FoundCritical
+        )
     }
 
     /// The exit code, as `--help` and docs/command-line.md have them.
@@ -118,6 +127,8 @@ impl CliError {
             CliError::GaveUp { .. } => 4,
             CliError::Declined => 5,
             CliError::Differs => 6,
+            CliError::FoundWarnings => 7,
+            CliError::FoundCritical => 8,
         }
     }
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod audit;
 mod capture;
 mod capture_file;
 mod client;
@@ -275,6 +276,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
                 traffic::counters(counters, zeros, look)
             })
         }
+        Verb::Audit(flags) => audit::run(session, flags),
         Verb::Explain(flags) => explain::run(session, &flags),
         Verb::DescribeEndpoints => session.show("describe-endpoints", &Value::Null, traffic::endpoints),
         Verb::DescribeWorkers(flags) => session.show("describe-workers", &flags.params(), workers::all),

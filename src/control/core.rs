@@ -14,6 +14,7 @@ mod counters;
 mod endpoints;
 mod explain;
 mod failovers;
+mod figures;
 mod inband;
 mod load;
 mod monitor;

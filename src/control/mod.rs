@@ -1,6 +1,7 @@
-//! The control core: objects, health, drain clocks, the socket, explanations.
+//! The control core: objects, health, drain clocks, the socket, explanations, audits.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod capture;
 pub mod compile;
 pub mod core;

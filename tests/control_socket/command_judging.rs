@@ -1,7 +1,9 @@
-//! The binary `flowgate` where it judges: `explain`.
+//! The binary `flowgate` where it judges: `explain` and `audit`.
 
-use crate::command_line::{printed, refused, shown};
+use crate::command_line::{command, printed, refused, shown};
 use crate::fake::Daemon;
+use serde_json::Value;
+use std::process::Output;
 
 const TUPLE: [&str; 4] = ["explain", "192.0.2.10:40000", "198.51.100.20:443", "--endpoint=lan"];
 
@@ -78,4 +80,30 @@ fn each_packet_of_a_capture_is_explained_in_requests_that_fit_a_line() {
     let table = shown(&daemon, &["explain", &pcap, "--limit=21"]);
     assert!(table.contains("a frame of 60 bytes") && table.contains("dropped"), "{table}");
     assert!(table.ends_with("The file has more packets than the 21 shown: see --limit.\n"), "{table}");
+}
+
+#[test]
+fn an_audit_says_what_is_wrong_and_its_exit_code_how_bad_it_is() {
+    let daemon = Daemon::start();
+    let audit = |more: &[&str]| {
+        let Output { status, stdout, stderr } =
+            command(&daemon.path(), &[&["audit"], more].concat()).output().unwrap();
+        assert_eq!(String::from_utf8(stderr).unwrap(), "");
+        (status.code().unwrap(), String::from_utf8(stdout).unwrap())
+    };
+    let (code, text) = audit(&[]);
+    // 10.0.0.2 is unhealthy and nothing is done for its flows.
+    assert_eq!(code, 7, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    for expected in
+        ["[left-hanging]", "[some-unhealthy]", "[target-side-mtu]", "[group-unused]", "flowgate set fw"]
+    {
+        assert!(text.contains(expected), "no {expected}: {text}");
+    }
+    let (code, json) = audit(&["--json", "--target-group=spare"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, json["Worst"].as_str()), (0, Some("notice")), "{json}");
+    assert_eq!(json["TargetGroups"].as_array().unwrap().len(), 1);
+    let (code, said) = refused(&daemon.path(), &["audit", "--target-group=fv"]);
+    assert!(code == 1 && said.contains("the target groups are fw, spare"), "{said}");
 }

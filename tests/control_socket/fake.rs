@@ -8,12 +8,13 @@ mod overview;
 #[path = "recorded.rs"]
 mod recorded;
 
+use flowgate::control::audit::{Entrance, NodeFigures};
 use flowgate::control::capture::{CaptureParts, CaptureStream, Names};
 use flowgate::control::events::{Event, Timestamp, What};
 use flowgate::control::explain::story::flags;
 use flowgate::control::explain::{Asked, NotExplained, Packets, Tuple};
 use flowgate::control::failover::FailoverList;
-use flowgate::control::health::{HealthState, ReasonCode};
+use flowgate::control::health::{AnswerTimes, HealthState, ReasonCode};
 use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use flowgate::control::socket::views::{
     BurstClass, CaptureQuery, ChoiceView, ChosenView, CounterScope, CounterSet, Counters, EndpointView,
@@ -303,6 +304,33 @@ impl Service for Fake {
                 Packets::Frames { frames, .. } => Ok(frames.iter().map(|frame| unread(frame)).collect()),
             }
         })
+    }
+
+    fn figures(&self) -> NodeFigures {
+        let times = |count, usual, slowest| AnswerTimes {
+            count,
+            usual: Duration::from_micros(usual),
+            slowest: Duration::from_micros(slowest),
+        };
+        let address = |last| Ipv4Addr::new(10, 0, 0, last);
+        NodeFigures {
+            zone: Some("a".to_owned()),
+            target_side: "under".to_owned(),
+            target_side_mtu: 1500,
+            entrances: ["left", "right"]
+                .map(|port| Entrance {
+                    load_balancer: "gw".to_owned(),
+                    endpoint: "lan".to_owned(),
+                    port: port.to_owned(),
+                    mtu: 1500,
+                })
+                .into(),
+            answers: [
+                (("fw".to_owned(), address(1)), times(720, 1800, 2600)),
+                (("fw".to_owned(), address(2)), times(300, 2100, 3000)),
+            ]
+            .into(),
+        }
     }
 
     fn counters(&self) -> Counters {

@@ -1,4 +1,4 @@
-//! What `flowgate explain` says of a real gateway, and whether it is so.
+//! What `flowgate explain` and `flowgate audit` say of a real gateway, and whether it is so.
 
 use std::io::Write;
 
@@ -76,4 +76,25 @@ fn what_is_said_of_a_connections_next_packet_is_what_then_happens() {
             "{told}"
         );
     }
+}
+
+// H-7, R-11
+#[test]
+fn an_audit_of_a_real_gateway_counts_what_a_death_would_end_and_times_the_answers() {
+    let attributes =
+        Attributes { target_group: &[("send_tcp_reset.on_unhealthy.enabled", "true")], listener: &[] };
+    let lab = Lab::started(2, attributes);
+    let mut connections: Vec<Connection> = (0..4).map(|_| lab.connect(Family::V4)).collect();
+    connections.iter_mut().for_each(Connection::must_work);
+    let audit = lab.gateway().rpc.must("audit", json!({}));
+    let group = &audit["TargetGroups"][0];
+    let targets = group["Targets"].as_array().expect("targets");
+    let would_end: u64 = targets.iter().map(|target| target["WouldEnd"].as_u64().expect("a number")).sum();
+    assert_eq!(would_end, 4, "{audit}");
+    for target in targets {
+        assert!(target["UsualAnswerMs"].as_f64().expect("it was checked") > 0.0, "{target}");
+    }
+    let found = |id: &str| audit["Findings"].as_array().expect("findings").iter().any(|one| one["Id"] == id);
+    assert!(found("no-min-healthy") && found("no-rate-limit"), "{audit}");
+    assert!(!found("left-hanging") && !found("some-unhealthy") && !found("unreachable"), "{audit}");
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod aws;
 mod capture;
 mod change;
@@ -18,6 +19,7 @@ mod targets;
 mod wait;
 mod whole;
 
+pub(super) use audit::AuditFlags;
 pub(super) use capture::CaptureFlags;
 pub(super) use change::{ChangeFlags, Changing, Patience};
 pub(super) use explain::ExplainFlags;
@@ -59,6 +61,8 @@ Exit codes:
   4  what was waited for did not come to be in time
   5  it was not wanted when it was asked about, and was not done
   6  there are differences (diff)
+  7  something to be warned of was found (audit)
+  8  something critical was found (audit)
 
 Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
 Of aws's own options --region, --profile, --no-cli-pager and the like are taken and make no difference.
@@ -111,6 +115,8 @@ pub(super) enum Verb {
     History,
     /// Make the objects those of an earlier state.
     Rollback(Changing<RollbackFlags>),
+    /// Review what will happen when a target fails: contradictions, detection times, what each loss would end.
+    Audit(AuditFlags),
     /// Say what would become of a packet if it came in now, and why, step by step.
     Explain(ExplainFlags),
     /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.

@@ -7,6 +7,7 @@ use tokio::sync::{MutexGuard, broadcast};
 
 use super::scan::{Found, Scan};
 use super::{Core, Inner, Stored, lock};
+use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
@@ -98,6 +99,10 @@ impl Service for Core {
 
     fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>> {
         Box::pin(self.explain_packets(asked))
+    }
+
+    fn figures(&self) -> NodeFigures {
+        self.node_figures()
     }
 
     fn counters(&self) -> Counters {

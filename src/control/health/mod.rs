@@ -20,6 +20,7 @@ pub mod check;
 mod course;
 pub mod damping;
 mod engine;
+mod latency;
 pub mod schedule;
 mod scope;
 mod state;
@@ -30,6 +31,7 @@ mod totals;
 
 pub use course::Course;
 pub use engine::{CannotCheck, CheckSpec, Duty, Foreseen, HealthEngine, Unused};
+pub use latency::AnswerTimes;
 pub use scope::NodeScope;
 pub use state::{
     CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,

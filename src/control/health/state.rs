@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::course::Course;
 use super::damping::Verdict;
+use super::latency::AnswerTimes;
 
 /// What a target is known by: its group and its address (O-3: an address is in a group once).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,6 +273,8 @@ pub struct TargetHealthView {
     pub failures: u32,
     /// Every check that has ended.
     pub checks: CheckTotals,
+    /// How fast it answers.
+    pub answers: AnswerTimes,
 }
 
 /// A check that ended.

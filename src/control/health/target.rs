@@ -7,6 +7,7 @@ use super::check::{CheckResult, Outcome};
 use super::course::Course;
 use super::damping::{Damping, Observation, Thresholds, Transition, Verdict};
 use super::engine::Duty;
+use super::latency::Answers;
 use super::state::{
     CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,
     TargetKey,
@@ -41,6 +42,7 @@ pub(super) struct Target {
     course: Course,
     last: Option<LastCheck>,
     checks: CheckTotals,
+    answers: Answers,
 }
 
 impl Target {
@@ -69,6 +71,7 @@ impl Target {
             course: Course::default(),
             last: None,
             checks: CheckTotals::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -107,6 +110,7 @@ impl Target {
 
     /// Another question is asked: the verdict stays, the counts begin anew.
     pub(super) fn restart_counts(&mut self, now: Moment) -> Option<HealthEvent> {
+        self.answers = Answers::default();
         let (damping, transition) = self.damping.restarted();
         self.row_began = None;
         self.course.failures.clear();
@@ -141,6 +145,7 @@ impl Target {
             Observation::Success => {
                 self.row_began = None;
                 self.course.succeeded(check.clone());
+                self.answers.note(result.latency, now.monotonic);
             }
             Observation::Failure => {
                 self.row_began = self.row_began.or(Some(result.started));
@@ -164,6 +169,7 @@ impl Target {
             successes: self.damping.successes(),
             failures: self.damping.failures(),
             checks: self.checks,
+            answers: self.answers.times(),
         }
     }
 

@@ -14,6 +14,7 @@ use super::views::{
     CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, HistoryEntry, Overview, Plan,
     PortView, Preview, WorkerView,
 };
+use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
@@ -105,6 +106,10 @@ impl Service for Acting<'_> {
 
     fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>> {
         self.service.explain(asked)
+    }
+
+    fn figures(&self) -> NodeFigures {
+        self.service.figures()
     }
 
     fn counters(&self) -> Counters {

@@ -10,6 +10,7 @@ use super::views::{
     CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, HistoryEntry, InBandView,
     NextHopView, Overview, PortView, Preview, WorkerView,
 };
+use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
@@ -97,6 +98,9 @@ pub trait Service {
 
     /// What would become of packets, and why.
     fn explain(&self, asked: Asked) -> Waiting<'_, Result<Vec<Explanation>, NotExplained>>;
+
+    /// What an audit must know of the node beyond objects and targets.
+    fn figures(&self) -> NodeFigures;
 
     /// Every counter, summed over the workers where that makes sense.
     fn counters(&self) -> Counters;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod capture;
 mod explanation;
 mod history;
@@ -13,6 +14,7 @@ mod network;
 mod overview;
 mod plan;
 
+pub use audit::{Audit, Finding, GroupAudit, Severity, TargetAudit};
 pub use capture::{
     AddressRange, CaptureBytes, CaptureEnd, CaptureEnded, CapturePoint, CaptureQuery, CaptureRate,
     CaptureStarted, CaptureTotals, CapturedChunk, SnapLen,

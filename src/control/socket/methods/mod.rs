@@ -8,6 +8,7 @@
 
 pub mod actions;
 pub mod attributes;
+pub mod audit;
 pub mod balancers;
 pub mod capture;
 pub mod explain;
@@ -56,6 +57,7 @@ fn in_service() -> Dispatcher {
     history::register(&mut table);
     failovers::register(&mut table);
     explain::register(&mut table);
+    audit::register(&mut table);
     table
 }
 
