@@ -131,6 +131,7 @@ fn what_the_page_asks_for_is_json() {
     assert_eq!(json(&served, "/api/history?span=coarse")["StepMs"], 10_000);
     assert_eq!(served.get("/api/history?target=fw%2F192.0.2.9").status, 404);
     assert_eq!(served.get("/api/history?span=year").status, 400);
+    assert_eq!(json(&served, "/api/failovers")["NotRecorded"], 3);
     happen(&served, 1, 1);
     let mut stream = Stream::open(&served, "/events?after=0-0", "");
     assert_eq!(stream.next().kind, "gap");

@@ -3,6 +3,7 @@
 use crate::client::{Answer, Client};
 use crate::sample;
 use flowgate::control::events::{Event, Timestamp};
+use flowgate::control::failover::FailoverList;
 use flowgate::control::health::HealthState;
 use flowgate::control::http::Limits;
 use flowgate::control::monitor::metrics::Snapshot;
@@ -51,6 +52,10 @@ impl Watched for Node {
 
     fn overview(&self) -> Overview {
         self.overview.lock().unwrap().clone()
+    }
+
+    fn failovers(&self) -> FailoverList {
+        FailoverList { not_recorded: 3, ..FailoverList::default() }
     }
 
     fn events(&self) -> Receiver<Event> {

@@ -155,6 +155,9 @@ class Fixture:
         self.node = node or Node()
         self.entries = []
         self.told = []
+        self.failovers = []
+        self.not_recorded = 0
+        self.forgotten = 0
         self.events = 0
         self.boot = 1
         self.streams_refused = False
@@ -210,13 +213,15 @@ class Fixture:
             return
         if path == "/events":
             after = request.headers.get("last-event-id") or query["after"]
-            self.stream(request, int(after.split("-")[1]))
+            self.stream(request, *map(int, after.split("-")))
         elif path == "/api/overview":
             self.json(request, self.node.overview())
         elif path == "/api/history":
             self.json(request, self.node.history(query.get("span"), query.get("target")))
         elif path == "/api/timeline":
-            self.json(request, {"LastEventId": f"{self.boot}-{self.events}", "Entries": self.entries, "Forgotten": 0})
+            self.json(request, {"LastEventId": f"{self.boot}-{self.events}", "Entries": self.entries, "Forgotten": self.forgotten})
+        elif path == "/api/failovers":
+            self.json(request, {"Failovers": self.failovers, "NotRecorded": self.not_recorded})
         else:
             name = "index.html" if path == "/" else path.removeprefix("/page/")
             file = CONTROL / "page" / name
@@ -236,7 +241,7 @@ class Fixture:
         request.end_headers()
         request.wfile.write(body)
 
-    def stream(self, request, after):
+    def stream(self, request, boot, after):
         if self.streams_refused:
             self.send(request, 503, "text/plain", b"too many", {"retry-after": "10"})
             return
@@ -246,11 +251,13 @@ class Fixture:
         request.end_headers()
         request.close_connection = True
         mine = queue.Queue()
-        for news in [each for each in self.told if each[0] > after]:
+        for news in [each for each in self.told if boot == self.boot and each[0] > after]:
             mine.put(news)
         self.streams.append(mine)
         try:
             request.wfile.write(b"retry: 1000\n\n")
+            if boot != self.boot:
+                request.wfile.write(b'event: gap\ndata: {"Restarted":true}\n\n')
             while not self.deaf:
                 try:
                     news = mine.get(timeout=1)
@@ -278,6 +285,19 @@ def failover(fixture, ago_ms=90_000, dead=None):
     fixture.tell("TargetHealthChanged", ago_ms, **of, From="healthy", To="unhealthy", Reason="Target.Timeout",
                  Description="Request timed out")
     fixture.tell("FlowsReset", ago_ms - 300, **of, LoadBalancer="inspection", Trigger="unhealthy", Count=303)
+    decided = time.time() * 1000 - ago_ms
+    mark = lambda us: {"At": moment(decided + us / 1000), "AfterDecisionMicroseconds": us}
+    fixture.failovers.insert(0, {
+        "Id": 3, "Cause": "unhealthy", "LoadBalancer": "inspection", **of, "Decided": moment(decided), "Reason": "Target.Timeout",
+        "Policy": {"Failover": "no_rebalance", "Reset": True, "DetectionTimeMs": 400},
+        "Group": {"Registered": len(fixture.node.targets), "Healthy": len(fixture.node.targets) - 1},
+        "Flows": {"AtDecision": 320, "TcpAtDecision": 320, "Begun": 1, "Moved": 0, "Reset": 303, "Ended": 1, "Left": 17},
+        "Resets": {"Total": 303, "ByTrigger": {"unhealthy": 303}, "First": mark(1234), "Last": mark(1_201_234)},
+        "Clients": {"Watched": 303, "CameBack": 301, "ByTarget": {"198.51.100.11": 301}, "FastestMicroseconds": 1811, "SlowestMicroseconds": 90_000},
+        "Durations": {"FirstFailureToDecision": 401_250, "DecisionToApplied": 18, "DecisionToFirstReset": 1234,
+                      "FirstFailureToFirstReset": 402_484, "LastReturnedToFirstReset": 611_200, "FirstToLastReset": 1_200_000},
+        "AsOf": mark(2_000_000)})
+    fixture.tell("FailoverStarted", ago_ms, **of, Id=3, Cause="unhealthy", Flows=320)
     for n in range(4):
         fixture.tell("TcpReset", ago_ms - 250, **of, Endpoint="office", Trigger="unhealthy", SentTo="192.0.2.10",
                      SentToPort=40000 + n, Peer="192.0.2.20", PeerPort=443)

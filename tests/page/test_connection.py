@@ -4,7 +4,7 @@ import time
 
 import browser
 import fixture
-from browser import text, until
+from browser import text, texts, until
 
 
 def streams(served):
@@ -32,6 +32,40 @@ def test_a_lost_connection_is_told_and_what_was_missed_is_there_when_it_is_back(
         until("what is new", lambda: "generation 10" in text(page, "#events"), 2)
     finally:
         back.stop()
+
+
+def test_a_gateway_that_was_started_anew_is_shown_with_its_own_past(page, made_up):
+    made_up.tell("ConfigChanged", Generation=8)
+    until("the event", lambda: "generation 8" in text(page, "#events"))
+    made_up.stop()
+    back = fixture.Fixture(port=made_up.port)
+    try:
+        back.boot = 2
+        back.node.uptime = 1000
+        back.tell("ConfigChanged", Generation=1)
+        until("it is back", lambda: text(page, "#link-words") == "Live" and "generation 1" in text(page, "#events"), 10)
+        assert "generation 8" not in text(page, "#events")
+        assert text(page, "#node").split(" · ")[-1].endswith(" s"), "its own time, in seconds"
+        back.tell("ConfigChanged", Generation=2)
+        until("what is new", lambda: "generation 2" in text(page, "#events"), 2)
+    finally:
+        back.stop()
+
+
+def test_a_browser_whose_clock_is_wrong_shows_the_hour_all_the_same(wide, made_up):
+    made_up.tell("ConfigChanged", 5000, Generation=8)
+    made_up.forgotten = 12
+    # Half a day ahead.
+    wide.execute_cdp_cmd("Page.enable", {})
+    script = wide.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "const now = Date.now.bind(Date); Date.now = () => now() + 43_200_000;"})
+    try:
+        browser.visit(wide, made_up.url)
+        made_up.tell("ConfigChanged", Generation=9)
+        until("both", lambda: all(f"generation {n}" in text(wide, "#events") for n in (8, 9)), 5)
+        assert text(wide, "#forgotten") == "12 more of the last hour were too many to keep."
+    finally:
+        wide.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+        wide.get("about:blank")
 
 
 def test_a_page_that_gets_no_stream_says_so_and_shows_what_it_can(wide, made_up):
@@ -71,6 +105,6 @@ def test_ten_thousand_events_leave_the_page_alive_and_bounded(page, made_up):
     begun = time.monotonic()
     fixture.failover(made_up, ago_ms=50)
     until("the dead target", lambda: text(page, "#verdict") == "1 of 2 targets is down", 5)
-    until("its line", lambda: "303" in text(page, "#events li"), 5)
+    until("its line", lambda: any(words.startswith("303 resets") for words in texts(page, "#events .what")), 5)
     assert time.monotonic() - begun < 5
     assert page.execute_script("return document.querySelectorAll('#events li').length") <= 40

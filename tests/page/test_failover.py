@@ -68,6 +68,12 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     assert sum(sums) == resets, "and so does the timeline"
     assert live.execute_script("return document.querySelector('.way a.unhealthy .title').textContent") == address
     assert live.execute_script("return document.querySelectorAll('#lanes .part.unhealthy').length") == 1
+    record = lab.flowgate("report", "--last")["Failovers"][0]
+    until("the record", lambda: f"Failover {record['Id']}: {address} of firewalls was unhealthy" in text(live, "#failovers"), 3)
+    assert f"Of {record['Flows']['AtDecision']} flows" in text(live, "#failovers .sums")
+    assert f"{resets} resets sent." in text(live, "#failovers .sums"), "and so does the record"
+    took = record["Durations"]["FirstFailureToDecision"]
+    assert f"First failed check to decision{took // 1000}.{took % 1000 // 100} ms" in texts(live, "#failovers dl div")
     picture(live, "failover")
     assert not complaints(live)
 
@@ -89,6 +95,7 @@ def test_it_is_over_when_the_appliance_is_back(live, lab):
     lab.revive_appliance(DEAD)
     until("the verdict", lambda: text(live, "#verdict") == "All is well: all 2 targets are healthy", 10)
     address = laboratory.APPLIANCES[DEAD]
+    until("the record's end", lambda: "the target recovered" in text(live, "#failovers .title"), 5)
     until("its line", lambda: any(f"{address} of firewalls is healthy, it was unhealthy" in words for words in texts(live, "#events .what")), 2)
     assert not complaints(live)
 

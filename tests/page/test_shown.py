@@ -28,8 +28,8 @@ def test_a_dead_target_is_what_is_said_first_and_within_two_seconds(page, made_u
     assert "its checks time out. Its flows are reset as their packets come." in problem
     assert "17 flows on it · 303 resets sent" in problem
     assert browser.plain(page.title).startswith("✕ 1 of 2 targets is down")
-    until("the timeline", lambda: len(texts(page, "#events li")) == 2, 2)
-    first, second = texts(page, "#events .what")
+    until("the timeline", lambda: len(texts(page, "#events li")) == 3, 2)
+    _, first, second = texts(page, "#events .what")
     assert first.startswith("303 resets sent for flows of 198.51.100.12 of firewalls: their target is unhealthy")
     assert second == "198.51.100.12 of firewalls is unhealthy, it was healthy: its checks time out"
     # For whoever hears the page: once, and without the seconds that go by.
@@ -38,6 +38,36 @@ def test_a_dead_target_is_what_is_said_first_and_within_two_seconds(page, made_u
     time.sleep(2.5)
     assert text(page, "#announce") == announced
     assert page.find_element(By.CSS_SELECTOR, ".way a.unhealthy").get_attribute("aria-label").startswith("198.51.100.12, unhealthy, ")
+    assert not complaints(page)
+
+
+def test_a_failover_is_told_with_its_phases_and_what_became_of_the_flows(page, made_up):
+    assert texts(page, "#failovers li") == ["There has been no failover yet."]
+    fixture.failover(made_up, ago_ms=100)
+    until("its record", lambda: "Failover 3: 198.51.100.12 of firewalls was unhealthy at " in text(page, "#failovers .title"), 2)
+    assert text(page, "#failovers .title").endswith("; it goes on")
+    assert text(page, "#failovers .sums") == (
+        "Of 320 flows and 1 that began since: 303 reset, 0 moved, 1 ended otherwise, 17 left. 303 resets sent. "
+        "301 of 303 clients that were watched came back, the first 1.811 ms after its reset.")
+    assert texts(page, "#failovers dl div") == [
+        "First failed check to decision401.2 ms", "Decision to the last worker0.018 ms", "Decision to first reset1.234 ms",
+        "First failed check to first reset402.4 ms", "Last returned packet to first reset611.2 ms", "First reset to last reset1.200 s"]
+    made_up.failovers[0]["Ended"] = {"At": {"At": fixture.moment(), "AfterDecisionMicroseconds": 3_000_000}, "Why": "recovered"}
+    made_up.failovers[0]["Durations"]["DecisionToRecovery"] = 125_000_000
+    until("its end, though no event tells of it", lambda: text(page, "#failovers .title").endswith("; the target recovered"), 4)
+    assert "Decision to recovery2 min 5 s" in text(page, "#failovers")
+    asked = made_up.asked.count("/api/failovers")
+    made_up.failovers += [dict(made_up.failovers[0], Id=each) for each in (2, 1, 0)]
+    made_up.not_recorded = 2
+    made_up.tell("FailoverEnded", TargetGroup="firewalls", Target="198.51.100.12", Id=3, Cause="unhealthy", Why="recovered", Flows=320,
+                 FlowsReset=303, FlowsMoved=0, FlowsLeft=17)
+    until("the button", lambda: text(page, "#earlier") == "Show 1 earlier")
+    assert made_up.asked.count("/api/failovers") == asked + 1, "when one ends, and not all the time"
+    assert text(page, "#unsaved").startswith("2 more were not recorded")
+    told = "Failover 3 of 198.51.100.12 of firewalls is over, as the target recovered: of 320 flows 303 reset, 0 moved, 17 left"
+    until("its line", lambda: told in texts(page, "#events .what"), 2)
+    page.find_element(By.ID, "earlier").click()
+    until("all", lambda: len(texts(page, "#failovers > li")) == 4)
     assert not complaints(page)
 
 
@@ -160,7 +190,7 @@ def test_the_details_of_a_target_open_by_its_address_close_by_a_key_and_give_the
     facts = text(page, "#detail .facts")
     for words in ("200.4 ms: Request timed out", "450 failures in a row", "303: unhealthy", "TCP flows are reset when it is unhealthy"):
         assert words in facts, facts
-    until("what happened to it", lambda: len(texts(page, "#detail .events li")) == 6)
+    until("what happened to it", lambda: len(texts(page, "#detail .events li")) == 7)
     assert "192.0.2.10:40003" in text(page, "#detail")
     assert page.execute_script("return document.activeElement.closest('#detail') !== null")
     page.switch_to.active_element.send_keys(Keys.ESCAPE)

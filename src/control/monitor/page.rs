@@ -6,6 +6,7 @@
 //! | `/`, `/page/…` | the page and its parts |
 //! | `/api/overview` | the node now, as `get-overview` of the socket |
 //! | `/api/history` | the last five minutes (`span=fine`) or the last hour (`span=coarse`) of the node, or of `target=GROUP/ADDRESS` |
+//! | `/api/failovers` | the last failovers on record, as `describe-failovers` of the socket |
 //! | `/api/timeline` | the last hour's events |
 //! | `/events` | events as they come (server-sent events), after `Last-Event-ID` or `after=ID` |
 
@@ -49,6 +50,7 @@ const ASSETS: &[(&str, &str, &str)] = assets![
     SCRIPT "charts.js",
     SCRIPT "detail.js",
     SCRIPT "dom.js",
+    SCRIPT "failovers.js",
     SCRIPT "lanes.js",
     SCRIPT "live.js",
     SCRIPT "main.js",
@@ -84,6 +86,7 @@ pub fn data(
     let query = uri.query().unwrap_or_default();
     let response = match uri.path() {
         "/api/overview" => answer::whole(StatusCode::OK, JSON, recorder.overview()),
+        "/api/failovers" => answer::whole(StatusCode::OK, JSON, recorder.failovers()),
         "/api/timeline" => answer::whole(StatusCode::OK, JSON, recorder.timeline()),
         "/api/history" => history(query, recorder),
         "/events" => events(query, headers, recorder, streams, visit),

@@ -18,7 +18,9 @@ use super::history::{FINE_STEP, History, HistoryView, Reading, Span};
 use super::streams::Feed;
 use super::timeline::{Place, Timeline};
 use crate::control::events::{Event, Timestamp};
+use crate::control::failover::FailoverList;
 use crate::control::socket::Service;
+use crate::control::socket::methods::failovers::Failovers;
 use crate::control::socket::views::{Overview, Traffic};
 
 /// How long an overview is good for whoever asks next.
@@ -27,6 +29,8 @@ const FRESH: Duration = Duration::from_millis(250);
 const PIECE: usize = 8 << 10;
 /// How often a stream says that it lives: the page takes it for dead after twice as long and a bit.
 const BEAT: Duration = Duration::from_secs(5);
+/// Failovers on record that the page is told of: `flowgate report` has them all.
+const FAILOVERS: usize = 20;
 /// Of the longest bursts those of so much of the time just past are shown.
 const LONGEST_BURSTS: Duration = Duration::from_secs(60);
 /// After how long a browser comes back by itself, and the mark that the stream is open.
@@ -40,6 +44,9 @@ pub trait Watched {
     /// The node now.
     fn overview(&self) -> Overview;
 
+    /// The failovers on record.
+    fn failovers(&self) -> FailoverList;
+
     /// The events from now on.
     fn events(&self) -> Receiver<Event>;
 }
@@ -51,6 +58,10 @@ impl<S: Service> Watched for S {
 
     fn overview(&self) -> Overview {
         Service::overview(self, LONGEST_BURSTS)
+    }
+
+    fn failovers(&self) -> FailoverList {
+        Service::failovers(self)
     }
 
     fn events(&self) -> Receiver<Event> {
@@ -153,6 +164,15 @@ impl Recorder {
     pub fn history(&self, target: Option<&str>, span: Span) -> Option<Vec<u8>> {
         let view: HistoryView = self.history.borrow().view(target, span)?;
         Some(json(&view))
+    }
+
+    /// The last failovers on record, as JSON.
+    pub fn failovers(&self) -> Vec<u8> {
+        let FailoverList { mut failovers, not_recorded, not_stored } = self.watched.failovers();
+        let more = failovers.len() > FAILOVERS;
+        failovers.truncate(FAILOVERS);
+        let next_marker = failovers.last().filter(|_| more).map(|record| record.id.to_string());
+        json(&Failovers { failovers, not_recorded, not_stored, next_marker })
     }
 
     /// The last hour's events, as JSON.

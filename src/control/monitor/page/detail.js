@@ -2,6 +2,7 @@
 
 import { Charts, SPANS } from "./charts.js";
 import { el, say, sign, sync } from "./dom.js";
+import { makeRecord, updateRecord } from "./failovers.js";
 import { makeEntry, updateEntry } from "./timeline.js";
 import { bits, clock, count, counted, duration, moment, packets, reason, sentence } from "./words.js";
 
@@ -22,13 +23,15 @@ export class Detail {
   #dialog;
   #live;
   #timeline;
+  #failovers;
   #shown = null;
   #open = null;
   #charts = null;
   #parts = null;
   #from = null;
 
-  constructor(dialog, live, timeline) {
+  constructor(dialog, live, timeline, failovers) {
+    this.#failovers = failovers;
     this.#dialog = dialog;
     this.#live = live;
     this.#timeline = timeline;
@@ -54,6 +57,10 @@ export class Detail {
     if (this.#open) this.#drawEvents();
   }
 
+  failoversChanged() {
+    if (this.#open) this.#drawFailovers();
+  }
+
   #follow() {
     const wanted = parse(location.hash);
     if (!wanted) {
@@ -68,6 +75,7 @@ export class Detail {
     if (!this.#dialog.open) this.#dialog.showModal();
     this.#draw();
     this.#drawEvents();
+    this.#drawFailovers();
     this.#charts.choose("fine");
   }
 
@@ -114,14 +122,27 @@ export class Detail {
     const box = el("div", { class: "charts" });
     const events = el("ol", { class: "events" });
     const samples = el("ol", { class: "events" });
+    const failovers = el("ol", { class: "failovers" });
+    const failoversTitle = el("h3", {}, "Its last failover");
     const command = el("code");
-    this.#parts = { state, facts, events, samples, command, samplesTitle: el("h3") };
+    this.#parts = {
+      state,
+      facts,
+      events,
+      samples,
+      command,
+      samplesTitle: el("h3"),
+      failovers,
+      failoversTitle,
+    };
     this.#dialog.replaceChildren(
       el("div", { class: "row" }, title, close),
       state,
       facts,
       el("div", { class: "row" }, el("h3", {}, "Its last minutes"), choice),
       box,
+      failoversTitle,
+      failovers,
       el("h3", {}, "What happened to it"),
       events,
       this.#parts.samplesTitle,
@@ -210,11 +231,19 @@ export class Detail {
     return rows;
   }
 
+  #drawFailovers() {
+    const { group, address } = this.#open;
+    const { failovers, failoversTitle } = this.#parts;
+    const [last] = this.#failovers.of(group, address);
+    failoversTitle.hidden = failovers.hidden = !last;
+    sync(failovers, last ? [last] : [], (record) => record.Id, makeRecord, updateRecord);
+  }
+
   #drawEvents() {
     const { group, address } = this.#open;
     const { events, samples, samplesTitle } = this.#parts;
     const own = this.#timeline
-      .since(Date.now() - SPANS.coarse.ms, group, address)
+      .since(this.#timeline.now() - SPANS.coarse.ms, group, address)
       .slice(-ENTRIES)
       .reverse();
     list(events, own, "Nothing in the last hour.");

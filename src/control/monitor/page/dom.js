@@ -76,5 +76,6 @@ export const SIGNS = {
   resets: "↯",
   config: "✎",
   drains: "↓",
+  failovers: "⇄",
   lost: "?",
 };

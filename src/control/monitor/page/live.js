@@ -51,6 +51,15 @@ export class Live extends EventTarget {
     }
   }
 
+  /** The failovers that are on record; null if nobody answers. */
+  async failovers() {
+    try {
+      return await json("api/failovers");
+    } catch {
+      return null;
+    }
+  }
+
   /** Asks for an overview now. */
   soon() {
     if (!document.hidden) this.#next(30);

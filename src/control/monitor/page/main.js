@@ -3,6 +3,7 @@
 import { Charts } from "./charts.js";
 import { Detail } from "./detail.js";
 import { el, say, set, sign, sync } from "./dom.js";
+import { Failovers, isOne } from "./failovers.js";
 import { Lanes } from "./lanes.js";
 import { Live } from "./live.js";
 import { digest, figures, verdict } from "./model.js";
@@ -17,12 +18,13 @@ const at = (id) => document.getElementById(id);
 const RATE_MS = 2500;
 
 const live = new Live();
-const timeline = new Timeline(at("events"), at("kinds"), at("older"));
+const timeline = new Timeline(at("events"), at("kinds"), at("older"), at("forgotten"));
+const failovers = new Failovers(at("failovers"), at("earlier"), at("unsaved"), live);
 const path = new Path(at("path"), at("path-hint"));
 const charts = new Charts(at("charts"), live, null);
 const lanes = new Lanes(at("lanes"), timeline);
 const tables = new Tables(at("targets"), at("filter"), at("more"), at("workers"), at("ports"));
-const detail = new Detail(at("detail"), live, timeline);
+const detail = new Detail(at("detail"), live, timeline, failovers);
 
 let overviews = [];
 let status = { state: "connecting", since: Date.now() };
@@ -40,6 +42,7 @@ live.addEventListener("overview", ({ detail: overview }) => {
     overview,
   ];
   const shown = digest(overview, before);
+  timeline.clock(shown.at);
   showNow(shown);
   path.show(shown);
   tables.show(shown);
@@ -47,9 +50,13 @@ live.addEventListener("overview", ({ detail: overview }) => {
   lanes.show(shown);
 });
 
-live.addEventListener("timeline", ({ detail: told }) => timeline.restart(told));
+live.addEventListener("timeline", ({ detail: told }) => {
+  timeline.restart(told);
+  failovers.refresh();
+});
 live.addEventListener("happened", ({ detail: event }) => {
   timeline.add(event);
+  if (isOne(event)) failovers.refresh();
   if (event.Event !== "TcpReset") live.soon();
 });
 live.addEventListener("status", ({ detail: told }) => {
@@ -141,6 +148,7 @@ say(
   zone === "UTC" ? "Times are in UTC." : `Times are in ${zone}; point at one in the timeline for UTC.`,
 );
 startTheme(at("theme"));
+failovers.onchange = () => detail.failoversChanged();
 timeline.onchange = () => {
   lanes.redraw();
   detail.timelineChanged();

@@ -1,6 +1,6 @@
 // The timeline: what happened, the newest first, in sentences.
 
-import { el, say, set, sign, sync } from "./dom.js";
+import { el, say, sign, sync } from "./dom.js";
 import { clock, duration, kindOf, sentence, signOf } from "./words.js";
 
 /** Entries that the page keeps; the gateway keeps fewer. */
@@ -16,6 +16,7 @@ const KINDS = [
   ["health", "Health"],
   ["resets", "Resets"],
   ["drains", "Drains"],
+  ["failovers", "Failovers"],
   ["config", "Changes"],
   ["other", "Other"],
 ];
@@ -31,8 +32,10 @@ export class Timeline {
   #shown = PAGE;
   #missing = 0;
   #drawing = false;
+  #ahead = 0;
 
-  constructor(list, kinds, older) {
+  constructor(list, kinds, older, note) {
+    this.#note = note;
     this.#list = list;
     this.#older = older;
     older.addEventListener("click", () => {
@@ -54,6 +57,17 @@ export class Timeline {
   }
 
   #kinds;
+  #note;
+
+  /** The gateway's clock, as it stands now: this one's may be another. */
+  clock(unixMs) {
+    this.#ahead = unixMs - Date.now();
+  }
+
+  /** Now, by the gateway's clock. */
+  now() {
+    return Date.now() + this.#ahead;
+  }
 
   /** The entries of the last hour, anew. */
   restart(told) {
@@ -118,7 +132,7 @@ export class Timeline {
     this.#drawing = true;
     setTimeout(() => {
       this.#drawing = false;
-      const old = Date.now() - HOUR_MS;
+      const old = this.now() - HOUR_MS;
       while (this.#entries[0]?.Until.UnixMs < old) this.#entries.shift();
       this.#draw();
       this.onchange();
@@ -156,7 +170,7 @@ export class Timeline {
     const rest = wanted.length - shown.length;
     this.#older.hidden = rest === 0;
     say(this.#older, `Show older (${rest})`);
-    set(this.#list, "data-missing", this.#missing || null);
+    say(this.#note, this.#missing ? `${this.#missing} more of the last hour were too many to keep.` : "");
   }
 }
 

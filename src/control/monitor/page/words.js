@@ -115,7 +115,21 @@ const TRIGGERS = {
 /** What made resets. */
 export const trigger = (name) => TRIGGERS[name] ?? name;
 
-/** What kind of event an entry tells of: `health`, `resets`, `drains`, `config` or `lost`. */
+const ENDS = {
+  recovered: "the target recovered",
+  "failed-again": "the target failed again",
+  deregistered: "the target was deregistered",
+  "registered-again": "the target was registered again",
+  "not-in-use": "the target is not in use any more",
+  gone: "the target is gone, and has no flow left",
+  "flows-left": "the target is gone, and some of its flows go on",
+  interrupted: "the daemon ended",
+};
+
+/** Why a record ended. */
+export const ending = (why) => ENDS[why] ?? why;
+
+/** What kind of event an entry tells of: `health`, `resets`, `drains`, `failovers`, `config` or `lost`. */
 export function kindOf(entry) {
   return (
     {
@@ -123,6 +137,8 @@ export function kindOf(entry) {
       TargetSilent: "health",
       FlowsReset: "resets",
       TcpReset: "resets",
+      FailoverStarted: "failovers",
+      FailoverEnded: "failovers",
       DrainStarted: "drains",
       DrainEnded: "drains",
       ConfigChanged: "config",
@@ -135,7 +151,11 @@ export function kindOf(entry) {
 export function signOf(entry) {
   if (entry.Event === "TargetHealthChanged") return entry.To;
   if (entry.Event === "TargetSilent") return "warn";
-  return { resets: "resets", drains: "drains", config: "config", lost: "lost" }[kindOf(entry)] ?? "note";
+  return (
+    { resets: "resets", drains: "drains", failovers: "failovers", config: "config", lost: "lost" }[
+      kindOf(entry)
+    ] ?? "note"
+  );
 }
 
 /** An event in a sentence. */
@@ -158,6 +178,10 @@ export function sentence(entry) {
       return `${who} drains, with ${counted(entry.Flows, "flow")}, until ${clock(entry.Ends.UnixMs)}`;
     case "DrainEnded":
       return `The drain of ${who} is over, with ${counted(entry.FlowsLeft, "flow")} left`;
+    case "FailoverStarted":
+      return `Failover ${entry.Id} of ${who} began, with ${counted(entry.Flows, "flow")}`;
+    case "FailoverEnded":
+      return `Failover ${entry.Id} of ${who} is over, as ${ending(entry.Why)}: of ${counted(entry.Flows, "flow")} ${count(entry.FlowsReset)} reset, ${count(entry.FlowsMoved)} moved, ${count(entry.FlowsLeft)} left`;
     case "ConfigChanged":
       return `The configuration changed: generation ${entry.Generation}`;
     case "EventsLost":
