@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use flowgate::control::audit::Kind;
+use flowgate::control::audit::Kind as FindingKind;
 use flowgate::control::model::registry::{self, ObjectKind};
 use flowgate::control::model::{State, objects_schema};
 use flowgate::control::monitor::metrics::{FAMILIES, Kind};
@@ -170,9 +170,9 @@ fn the_page_of_the_audit_lists_every_finding_with_its_severity_and_its_reason_an
     let text = read("docs/audit.md");
     let sections: Vec<&str> = text.split("\n### `").skip(1).collect();
     let listed: Vec<&str> = sections.iter().map(|section| section.split('`').next().unwrap_or("")).collect();
-    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.id()).collect();
+    let kinds: Vec<&str> = FindingKind::ALL.iter().map(|kind| kind.id()).collect();
     assert_eq!(listed, kinds, "in the order of src/control/audit/kinds.rs");
-    for (kind, section) in Kind::ALL.iter().zip(sections) {
+    for (kind, section) in FindingKind::ALL.iter().zip(sections) {
         let severity = format!("{:?}. {}", kind.severity(), kind.why());
         assert!(section.contains(&severity), "{} does not say: {severity}", kind.id());
         assert!(section.contains("- Found when: ") && section.contains("- What to do: "), "{}", kind.id());

@@ -4,7 +4,6 @@ use crate::client::Client;
 use crate::command_line::{command, printed, refused, shown};
 use crate::fake::Daemon;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
