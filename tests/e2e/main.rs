@@ -18,6 +18,7 @@ mod lab;
 mod laboratory;
 mod objects;
 mod report;
+mod prometheus;
 mod reset;
 mod routed;
 mod silent;

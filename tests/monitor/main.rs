@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "what posts forms is for the elbv2 endpoint's tests")]
 mod client;
 mod crowds;
+mod documents;
 mod metrics;
 mod page;
 mod paths;
