@@ -13,7 +13,7 @@ use std::hash::Hash;
 use std::ops::{AddAssign, Sub};
 
 use super::workers::Workers;
-use crate::datapath::counters::{Counter, ResetTrigger, TargetCounters};
+use crate::datapath::counters::{Counter, ResetTrigger, Suppressed, WorkerCounters};
 use crate::id::TargetId;
 
 /// What was counted of packets and flows; figures that only grow.
@@ -33,6 +33,10 @@ pub struct Tally {
     pub moved_away: u64,
     /// Resets sent for its flows, by trigger.
     pub resets: [u64; ResetTrigger::COUNT],
+    /// Live flows that were ended by a reset, however many of their ends were told.
+    pub reset_flows: u64,
+    /// Packets whose reset was held back, by reason.
+    pub suppressed: [u64; Suppressed::COUNT],
 }
 
 impl Tally {
@@ -40,13 +44,14 @@ impl Tally {
     pub fn of_slot(workers: &Workers, id: TargetId) -> Tally {
         let mut tally = Tally::default();
         for link in workers.links() {
-            tally += Tally::of_worker(link.counters.target(id));
+            tally += Tally::of_worker(&link.counters, id);
         }
         tally
     }
 
     /// What one worker has counted for a slot.
-    pub fn of_worker(counters: &TargetCounters) -> Tally {
+    pub fn of_worker(all: &WorkerCounters, id: TargetId) -> Tally {
+        let (counters, troubles) = (all.target(id), all.troubles(id));
         Tally {
             new_flows: counters.new_flows.get(),
             packets_out: counters.packets_out.get(),
@@ -55,6 +60,8 @@ impl Tally {
             bytes_back: counters.bytes_back.get(),
             moved_away: counters.moved_away.get(),
             resets: counters.resets.each_ref().map(Counter::get),
+            reset_flows: troubles.reset_flows.get(),
+            suppressed: troubles.suppressed.each_ref().map(Counter::get),
         }
     }
 
@@ -83,6 +90,8 @@ impl Tally {
             bytes_back: of(self.bytes_back, other.bytes_back),
             moved_away: of(self.moved_away, other.moved_away),
             resets: std::array::from_fn(|trigger| of(self.resets[trigger], other.resets[trigger])),
+            reset_flows: of(self.reset_flows, other.reset_flows),
+            suppressed: std::array::from_fn(|why| of(self.suppressed[why], other.suppressed[why])),
         }
     }
 }

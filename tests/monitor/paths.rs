@@ -86,10 +86,15 @@ fn a_page_of_another_origin_gets_nothing_by_whatever_name_it_asks() {
 fn it_listens_where_it_is_told_to_and_a_port_that_is_taken_is_refused_only_if_it_was_asked_for() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let refused = Endpoint::bind(&Monitor { enabled: true, address: Some(address) }).err().expect("taken");
+    let refused =
+        Endpoint::bind(&Monitor { address: Some(address), ..Monitor::default() }).err().expect("taken");
     let expected = format!("the monitoring endpoint cannot listen on {address}: Address already in use");
     assert!(refused.to_string().starts_with(&expected), "{refused}");
-    assert!(Endpoint::bind(&Monitor { enabled: false, address: Some(address) }).unwrap().is_none());
+    assert!(
+        Endpoint::bind(&Monitor { enabled: false, address: Some(address), ..Monitor::default() })
+            .unwrap()
+            .is_none()
+    );
     // The usual port, taken by whoever it is, is no reason not to start.
     let _taken = TcpListener::bind(Monitor::DEFAULT);
     assert!(Endpoint::bind(&Monitor::default()).unwrap().is_none());

@@ -75,6 +75,8 @@ fn measures(seed: u64) -> Measures {
             bytes_back: 899_000_000 * seed,
             moved_away: seed,
             resets: [seed, 0, 1, 0, 2, 3],
+            reset_flows: seed,
+            suppressed: [1, 0, seed],
         },
         active: 12 * seed,
         active_tcp: 10 * seed,

@@ -13,6 +13,7 @@ use flowgate::control::socket::views::{
     NextHopView, NodeOverview, Overview, TargetGroupOverview, TargetOverview, Totals, Traffic,
 };
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -154,7 +155,8 @@ impl Served {
                 let endpoint = Endpoint::bind(&config).unwrap().unwrap();
                 ready.send(endpoint.address().unwrap()).unwrap();
                 let recorder = Recorder::new(Rc::new(behind_it.clone()));
-                let behind = Behind { source: Rc::new(behind_it), recorder };
+                let not_ready_file = PathBuf::from("/nonexistent/not-ready");
+                let behind = Behind { source: Rc::new(behind_it), recorder, not_ready_file };
                 tokio::select! {
                     ended = serve(endpoint, behind, limits) => panic!("it ended: {ended:?}"),
                     _ = stopped => {}

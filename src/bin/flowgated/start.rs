@@ -122,8 +122,12 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
                 }
             }
         };
-        let recorder = monitor::Recorder::new(Rc::clone(&core) as _);
-        let behind = monitor::Behind { source: Rc::clone(&core) as _, recorder };
+        let not_ready = config.monitor.not_ready_file.clone();
+        let behind = monitor::Behind {
+            source: Rc::clone(&core) as _,
+            recorder: monitor::Recorder::new(Rc::clone(&core) as _),
+            not_ready_file: not_ready.unwrap_or_else(|| config.state_directory.join("not-ready")),
+        };
         let monitored = async {
             match monitor {
                 Some(endpoint) => monitor::serve(endpoint, behind, http::Limits::default()).await,

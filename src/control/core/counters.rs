@@ -146,6 +146,7 @@ fn of_targets(measures: &Measures) -> BTreeMap<String, u64> {
         ("MovedFlowCount", tally.moved_away),
         ("HealthyHostCount", measures.in_state(HealthState::Healthy)),
         ("UnHealthyHostCount", measures.in_state(HealthState::Unhealthy)),
+        ("ResetFlowCount", tally.reset_flows),
         ("TCP_ELB_Reset_Count", tally.all_resets()),
     ]);
     let of_trigger = |trigger: &ResetTrigger| (reset_name(*trigger), tally.resets[trigger.index()]);

@@ -30,6 +30,7 @@ mod server;
 mod streams;
 mod timeline;
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 pub use answer::AnswerBody;
@@ -55,4 +56,6 @@ pub struct Behind {
     pub source: Rc<dyn Source>,
     /// What it did in the last hour.
     pub recorder: Rc<Recorder>,
+    /// The file that takes the node out of service while it is there.
+    pub not_ready_file: PathBuf,
 }

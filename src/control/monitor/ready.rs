@@ -5,6 +5,9 @@
 //! configuration, and nobody has taken the node out. An upstream balancer's, or a router's, health check asks for that.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::time::Duration;
 
 use hyper::{Response, StatusCode};
@@ -21,6 +24,9 @@ const LIVES_WITHIN: Duration = Duration::from_secs(10);
 /// How long a worker may take to go by the present configuration before the node is not ready for it. A change
 /// takes it a round.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Bytes of a reason that are shown at most.
+const LONGEST_REASON: u64 = 200;
 
 /// How the node stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,9 +103,25 @@ impl Readiness {
     }
 
     fn in_service(&self) -> Condition {
-        let words = self.taken_out.clone().unwrap_or_else(|| "the node is not drained".to_owned());
+        let words = self.taken_out.clone().unwrap_or_else(|| "nobody has taken the node out".to_owned());
         Condition { name: "service", holds: self.taken_out.is_none(), words }
     }
+}
+
+/// Why the node is taken out, if the file at `path` is there: its first line, or that it is there.
+pub fn taken_out(path: &Path) -> Option<String> {
+    let mut begin = String::new();
+    match File::open(path) {
+        // More of it is no reason that anybody reads; what is not text is as good as none.
+        Ok(file) => file.take(LONGEST_REASON).read_to_string(&mut begin).ok(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        // It is there, whatever it is.
+        Err(_) => None,
+    };
+    let line = begin.lines().next().map(str::trim).unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    let file = path.display();
+    Some(if line.is_empty() { format!("{file} is there") } else { format!("{line} ({file})") })
 }
 
 /// The answer at `/healthz`.
@@ -145,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn a_sound_node_is_healthy_and_ready_and_says_why() {
         let expected = "ready\nok  workers: 2 of 2 go round\nok  configuration: generation 7 is in force\n\
-                        ok  service: the node is not drained\n";
+                        ok  service: nobody has taken the node out\n";
         assert_eq!(text(readiness(&sound())).await, (200, expected.to_owned()));
         assert_eq!(text(health(&sound())).await, (200, "healthy\nok  workers: 2 of 2 go round\n".to_owned()));
     }
@@ -174,6 +196,29 @@ mod tests {
         assert!(follows.is_ready());
         let late = Readiness { behind: vec![(1, Some(Duration::from_millis(1500)))], ..sound() };
         assert!(!late.is_ready());
+    }
+
+    #[test]
+    fn a_file_takes_the_node_out_and_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("not-ready");
+        let shown = path.display();
+        assert_eq!(taken_out(&path), None);
+        for (text, expected) in [
+            ("", format!("{shown} is there")),
+            ("standby\n", format!("standby ({shown})")),
+            ("  new kernel\x1b[2J\nand more", format!("new kernel[2J ({shown})")),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(taken_out(&path), Some(expected));
+        }
+        std::fs::write(&path, "x".repeat(10_000)).unwrap();
+        assert_eq!(taken_out(&path).unwrap().len(), 200 + 3 + path.to_str().unwrap().len());
+        std::fs::write(&path, [0xff; 10]).unwrap();
+        assert_eq!(taken_out(&path), Some(format!("{shown} is there")));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(taken_out(&path), Some(format!("{shown} is there")));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Behind;
 use super::answer::{self, AnswerBody};
 use super::metrics::{OfMonitor, Scrapes, Snapshot};
 use super::page;
-use super::ready;
+use super::ready::{self, Readiness};
 use super::streams::Streams;
 use crate::control::http::Visit;
 
@@ -32,8 +32,8 @@ impl Routes {
         let uri = request.uri();
         match uri.path() {
             "/metrics" => self.scrapes.answer(request.headers(), visit, || self.snapshot()).await,
-            "/healthz" => ready::health(&self.behind.source.readiness()),
-            "/readyz" => ready::readiness(&self.behind.source.readiness()),
+            "/healthz" => ready::health(&self.readiness()),
+            "/readyz" => ready::readiness(&self.readiness()),
             path => page::asset(path)
                 .or_else(|| page::data(uri, request.headers(), &self.behind.recorder, &self.streams, visit))
                 .unwrap_or_else(|| {
@@ -45,10 +45,17 @@ impl Routes {
         }
     }
 
+    fn readiness(&self) -> Readiness {
+        let readiness = self.behind.source.readiness();
+        let taken_out = readiness.taken_out.clone().or_else(|| ready::taken_out(&self.behind.not_ready_file));
+        Readiness { taken_out, ..readiness }
+    }
+
     fn snapshot(&self) -> Snapshot {
         let (scrapes, scrapes_given_up) = self.scrapes.counts();
         let (streams, streams_refused) = (self.streams.count(), self.streams.refused());
         let monitor = OfMonitor { streams, streams_refused, scrapes, scrapes_given_up };
-        Snapshot { monitor, ..self.behind.source.snapshot() }
+        let is_ready = self.readiness().is_ready();
+        Snapshot { monitor, is_ready, ..self.behind.source.snapshot() }
     }
 }

@@ -1,13 +1,14 @@
 //! `[monitor]`: where the daemon shows how it stands.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// `[monitor]`: where the daemon shows how it stands, by HTTP and for reading only: metrics for Prometheus, `/healthz`
 /// and `/readyz` for health checks. Without this section on 127.0.0.1:6082, or nowhere if that port is taken.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Monitor {
     /// Whether there is such an endpoint.
@@ -17,6 +18,9 @@ pub struct Monitor {
     /// can reach it; on a loopback address that is this machine alone.
     #[schemars(with = "Option<String>")]
     pub address: Option<SocketAddr>,
+    /// A file that takes the node out of service: while it is there, `/readyz` says that the node is not ready, and its
+    /// first line why. `not-ready` in the state directory by default.
+    pub not_ready_file: Option<PathBuf>,
 }
 
 impl Monitor {
@@ -30,6 +34,6 @@ impl Monitor {
 
 impl Default for Monitor {
     fn default() -> Self {
-        Monitor { enabled: true, address: None }
+        Monitor { enabled: true, address: None, not_ready_file: None }
     }
 }

@@ -173,6 +173,12 @@ macro_rules! counted {
                 |snapshot, out| resets(&snapshot.$all, out),
             )
             .cloudwatch(&["TCP_ELB_Reset_Count"]),
+            Family::counter(
+                concat!("flowgate_", $prefix, "_reset_flows"),
+                &[$($key),+],
+                concat!("Live flows of ", $whose, " that were ended by a reset, however many of their ends were told"),
+                |snapshot, out| count(&snapshot.$all, out, |of| of.tally.reset_flows),
+            ),
             $($more),*
         ]
     };
@@ -252,5 +258,19 @@ pub const TARGETS: &[Family] = counted!(
     "target",
     "the target",
     targets,
-    ["load_balancer", "target_group", "availability_zone", "target"]
+    ["load_balancer", "target_group", "availability_zone", "target"],
+    Family::counter(
+        "flowgate_target_suppressed_tcp_resets",
+        &["load_balancer", "target_group", "availability_zone", "target", "reason"],
+        "TCP resets for flows of the target that were due and held back, by the guard that did",
+        |snapshot, out| {
+            snapshot.targets.iter().try_for_each(|one| {
+                let [balancer, group, zone, target] = [&*one.balancer, &one.group, &one.zone, &one.address];
+                Suppressed::ALL.iter().try_for_each(|reason| {
+                    let held = one.measures.tally.suppressed[reason.index()];
+                    out.counter(&[balancer, group, zone, target, reason.name()], held)
+                })
+            })
+        },
+    )
 );

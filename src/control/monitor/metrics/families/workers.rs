@@ -6,10 +6,12 @@ use crate::control::monitor::metrics::family::{Family, Series};
 use crate::control::monitor::metrics::snapshot::{OfWorker, Snapshot};
 use crate::control::tally::Tally;
 use crate::datapath::ages::{AGES_FROM_MS, IDLE_FROM_MS};
-use crate::datapath::counters::{Counter, DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
+use crate::datapath::counters::{
+    Counter, DropReason, IcmpAnswer, MAX_GATEWAYS, Outcome, ResetTrigger, WorkerCounters,
+};
 use crate::datapath::load::{BURST_CLASS_FROM, STATES};
 use crate::flow::FlowState;
-use crate::id::TargetId;
+use crate::id::{GatewayId, TargetId};
 
 const WORKER: &[&str] = &["worker"];
 
@@ -51,9 +53,8 @@ fn at_targets(snapshot: &Snapshot, one: &OfWorker) -> (Tally, u64) {
     let ids = (0..snapshot.slots).filter_map(|id| u16::try_from(id).ok()).map(TargetId);
     let (mut tally, mut active) = (Tally::default(), 0_u64);
     for id in ids {
-        let counters = one.counters.target(id);
-        tally += Tally::of_worker(counters);
-        active = active.wrapping_add(counters.active_flows.get());
+        tally += Tally::of_worker(&one.counters, id);
+        active = active.wrapping_add(one.counters.target(id).active_flows.get());
     }
     (tally, active)
 }
@@ -174,22 +175,26 @@ pub const FAMILIES: &[Family] = &[
         WORKER,
         "Flows that the worker gave to targets",
         |snapshot, out| tallied(snapshot, out, |tally| tally.new_flows),
-    ),
+    )
+    .cloudwatch(&["NewFlowCount"]),
     Family::gauge("flowgate_worker_active_flows", WORKER, "Live flows of the worker", |snapshot, out| {
         gauge(snapshot, out, |one| at_targets(snapshot, one).1)
-    }),
+    })
+    .cloudwatch(&["ActiveFlowCount"]),
     Family::counter(
         "flowgate_worker_processed_bytes",
         &["worker", "direction"],
         "Bytes of the packets inside GENEVE that the worker sent to targets (to_target) and had from them (from_target)",
         |snapshot, out| both_ways(snapshot, out, |tally| [tally.bytes_out, tally.bytes_back]),
-    ),
+    )
+    .cloudwatch(&["ProcessedBytes"]),
     Family::counter(
         "flowgate_worker_processed_packets",
         &["worker", "direction"],
         "Packets that the worker sent to targets (to_target) and had from them (from_target)",
         |snapshot, out| both_ways(snapshot, out, |tally| [tally.packets_out, tally.packets_back]),
-    ),
+    )
+    .cloudwatch(&["ProcessedPackets"]),
     Family::counter(
         "flowgate_worker_tcp_resets",
         &["worker", "trigger"],
@@ -202,7 +207,30 @@ pub const FAMILIES: &[Family] = &[
                 })
             })
         },
+    )
+    .cloudwatch(&["TCP_ELB_Reset_Count"]),
+    Family::counter(
+        "flowgate_worker_reset_flows",
+        WORKER,
+        "Live flows of the worker that were ended by a reset, however many of their ends were told",
+        |snapshot, out| tallied(snapshot, out, |tally| tally.reset_flows),
     ),
+    Family::counter(
+        "flowgate_worker_rejected_flows",
+        &["worker", "protocol"],
+        "Flows that the worker refused because no target was registered, of TCP and of other protocols",
+        |snapshot, out| {
+            let gateways = || (0..).take(MAX_GATEWAYS).map(GatewayId);
+            snapshot.workers.iter().try_for_each(|one| {
+                let of = |id| one.counters.gateway(id);
+                let all: u64 = gateways().map(|id| of(id).rejected_flows.get()).sum();
+                let tcp: u64 = gateways().map(|id| of(id).rejected_flows_tcp.get()).sum();
+                out.counter(&[&one.worker, "tcp"], tcp)?;
+                out.counter(&[&one.worker, "other"], all.wrapping_sub(tcp))
+            })
+        },
+    )
+    .cloudwatch(&["RejectedFlowCount", "RejectedFlowCount_TCP"]),
     Family::counter(
         "flowgate_worker_unsent_tcp_resets",
         WORKER,
