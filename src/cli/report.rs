@@ -9,7 +9,7 @@ use super::arguments::{Paging, ReportFlags};
 use super::client::{CliError, typed};
 use super::paging;
 use super::table::{Look, number, text};
-use crate::control::failover::{Cause, CheckSeen, Failover, Mark};
+use crate::control::failover::{Cause, CheckSeen, EndReason, Failover, Mark};
 use crate::control::socket::methods::failovers::Failovers;
 use crate::control::socket::methods::page::PageSize;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn glance(found: &Failovers, look: &Look) -> String {
         let flows = &record.flows;
         [
             number(record.id),
-            text(look.date_and_time(record.decided)),
+            text(look.since(record.decided)),
             text(format!("{}/{}", record.target_group, record.target)),
             text(match record.cause {
                 Cause::Unhealthy => "unhealthy",
@@ -65,18 +65,32 @@ fn glance(found: &Failovers, look: &Look) -> String {
             text(record.durations.decision_to_first_reset.map_or_else(|| "-".to_owned(), long)),
             text(match record.ended {
                 None => "goes on".to_owned(),
-                Some(ended) => ended.why.to_string(),
+                Some(ended) => shortly(ended.why).to_owned(),
             }),
         ]
     });
     let headings =
-        ["ID", "DECIDED", "TARGET", "CAUSE", "FLOWS", "RESET", "MOVED", "LEFT", "TO 1ST RESET", "ENDED"];
+        ["ID", "DECIDED", "TARGET", "CAUSE", "FLOWS", "RESET", "MOVED", "LEFT", "1ST RESET", "ENDED"];
     let mut shown = look.table(headings, rows.collect());
     for remark in remarks(found) {
         // Into a String nothing fails.
         writeln!(shown, "\n{remark}").ok();
     }
     shown
+}
+
+/// Why a record ended, in a word or two.
+fn shortly(why: EndReason) -> &'static str {
+    match why {
+        EndReason::Recovered => "recovered",
+        EndReason::FailedAgain => "failed again",
+        EndReason::Deregistered => "deregistered",
+        EndReason::RegisteredAgain => "came back",
+        EndReason::NotInUse => "not in use",
+        EndReason::Gone => "gone",
+        EndReason::FlowsLeft => "flows left",
+        EndReason::Interrupted => "interrupted",
+    }
 }
 
 fn remarks(found: &Failovers) -> Vec<String> {
@@ -143,6 +157,15 @@ fn setting(record: &Failover) -> Vec<(&'static str, String)> {
     let mut all: Vec<(&'static str, String)> =
         record.load_balancer.iter().map(|balancer| ("balancer", balancer.clone())).collect();
     all.push(("policy", format!("{does}{after}{more}")));
+    if record.cause == Cause::Unhealthy {
+        all.push((
+            "checks",
+            format!(
+                "interval × unhealthy threshold is {}",
+                super::table::setting(record.policy.detection_time_ms)
+            ),
+        ));
+    }
     if !record.description.is_empty() {
         let reason = record.reason.map(|reason| format!("{reason}: ")).unwrap_or_default();
         all.push(("reason", format!("{reason}{}", record.description)));
@@ -199,12 +222,8 @@ fn phases(record: &Failover) -> Vec<(String, u64)> {
         Cause::Unhealthy => "decision",
         Cause::Deregistration => "end of the drain",
     };
-    let promised = format!(
-        "first failed check to decision (death to decision at most {} ms)",
-        record.policy.detection_time_ms
-    );
     let all = [
-        (promised, took.first_failure_to_decision),
+        ("first failed check to decision".to_owned(), took.first_failure_to_decision),
         (format!("{decision} to the last worker"), took.decision_to_applied),
         (format!("{decision} to first reset"), took.decision_to_first_reset),
         ("first failed check to first reset".to_owned(), took.first_failure_to_first_reset),

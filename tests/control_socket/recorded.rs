@@ -36,7 +36,7 @@ pub fn records() -> Vec<Failover> {
             "Watched": 96, "CameBack": 94, "ByTarget": {"10.0.0.1": 51, "10.0.0.3": 43},
             "FastestMicroseconds": 304, "SlowestMicroseconds": 1_013_882
         },
-        "Durations": {
+        "DurationsMicroseconds": {
             "FirstFailureToDecision": 7_000_301, "DecisionToApplied": 31, "DecisionToFirstReset": 702,
             "FirstFailureToFirstReset": 7_001_003, "LastReturnedToFirstReset": 8_110_722, "FirstToLastReset": 9_213_675
         },
@@ -49,7 +49,7 @@ pub fn records() -> Vec<Failover> {
             "Group": {"Registered": 2, "Healthy": 2}, "Decided": at(-86_400_000),
             "Drain": {"Ends": at(-86_100_000), "Ended": {"At": at(-86_100_000), "AfterDecisionMicroseconds": 300_000_000}, "FlowsThen": 0},
             "Flows": {"AtDecision": 4, "TcpAtDecision": 4, "Begun": 0, "Moved": 0, "Reset": 0, "Ended": 4, "Left": 0},
-            "Resets": {"Total": 0}, "Durations": {},
+            "Resets": {"Total": 0}, "DurationsMicroseconds": {},
             "AsOf": {"At": at(-86_100_000), "AfterDecisionMicroseconds": 300_000_000},
             "Ended": {"At": {"At": at(-86_100_000), "AfterDecisionMicroseconds": 300_000_000}, "Why": "gone"}
         })

@@ -1,7 +1,6 @@
 //! The failover report against what the kernels at both ends saw, and against what was done to the appliance.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -18,10 +17,10 @@ const SOON: Duration = Duration::from_millis(100);
 
 const CONNECTIONS: usize = 24;
 
-/// A connection that was broken: when, and its listener.
+/// A connection that was broken, when, and the one that its client made at once in its place.
 struct Broken {
     at: Duration,
-    listener: TcpListener,
+    again: Connection,
 }
 
 impl Lab {
@@ -43,10 +42,11 @@ impl Lab {
     }
 }
 
-/// Speaks on a connection every few milliseconds until that is refused; its end, or nothing if it goes on to work.
-fn speak_until_broken(mut connection: Connection) -> Option<Broken> {
+/// Speaks on a connection every few milliseconds until that is refused, and connects anew at once; nothing if it goes
+/// on to work.
+fn speak_until_broken(lab: &Lab, mut connection: Connection) -> Option<Broken> {
     connection.client.set_nonblocking(true).expect("a socket has this option");
-    let end = now() + Duration::from_secs(4);
+    let end = now() + Duration::from_secs(2);
     while now() < end {
         let written = connection.client.write(b"are you there?");
         let read = connection.client.read(&mut [0; 16]);
@@ -54,7 +54,7 @@ fn speak_until_broken(mut connection: Connection) -> Option<Broken> {
             match error.kind() {
                 ErrorKind::WouldBlock => {}
                 ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                    return Some(Broken { at: now(), listener: connection.listener });
+                    return Some(Broken { at: now(), again: lab.connect_to(connection.listener) });
                 }
                 other => panic!("{other}: {error}"),
             }
@@ -79,20 +79,20 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     let connections = lab.connections();
     let dead = lab.appliance_of(&connections[0]);
     let through_dead = connections.iter().filter(|one| lab.appliance_of(one) == dead).count();
+    let reflector = lab.take_reflector(dead);
     let (killed, broken) = std::thread::scope(|scope| {
+        let lab = &lab;
         let speakers: Vec<_> =
-            connections.into_iter().map(|one| scope.spawn(move || speak_until_broken(one))).collect();
+            connections.into_iter().map(|one| scope.spawn(move || speak_until_broken(lab, one))).collect();
         std::thread::sleep(Duration::from_millis(300));
         let killed = now();
-        lab.kill_reflector(dead);
+        reflector.kill();
         let broken: Vec<Broken> =
             speakers.into_iter().filter_map(|speaker| speaker.join().expect("it ends")).collect();
         (killed, broken)
     });
     assert_eq!(broken.len(), through_dead, "who was on it was told, and nobody else");
-    // Those who were told come back at once.
     let first_broken = broken.iter().map(|one| one.at).min().expect("some were");
-    let again: Vec<Connection> = broken.into_iter().map(|one| lab.connect_to(one.listener)).collect();
     let record = wait_for("everybody to be seen to come back", PATIENCE, || {
         let record = lab.failover();
         (record["Clients"]["CameBack"] == through_dead).then_some(record)
@@ -111,7 +111,7 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     assert_eq!(record["Resets"]["ByTrigger"], json!({"unhealthy": through_dead}));
     let by_target = &record["Clients"]["ByTarget"];
     assert_eq!(*by_target, json!({lab.appliances[survivor].address.to_string(): through_dead}));
-    assert!(again.iter().all(|one| lab.appliance_of(one) == survivor));
+    assert!(broken.iter().all(|one| lab.appliance_of(&one.again) == survivor));
 
     // When: against the clock of whoever killed it and of who was told.
     let decided = Duration::from_millis(number(&record["Decided"]["UnixMs"]));
@@ -134,10 +134,10 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     assert_eq!(failed[1]["Reason"], "Target.FailedHealthChecks");
     let workers = lab.gateway().rpc.must("describe-workers", json!({}))["Workers"].as_array().unwrap().len();
     assert_eq!(record["Applied"].as_array().expect("a list").len(), workers);
-    let took = &record["Durations"];
-    assert!(number(&took["DecisionToApplied"]) < 20_000, "{took}");
+    let took = &record["DurationsMicroseconds"];
+    assert!(number(&took["DecisionToApplied"]) < 200_000, "{took}");
     let silent = number(&took["LastReturnedToFirstReset"]);
-    assert!(silent > 100_000 && silent < 1_000_000, "{silent} µs");
+    assert!(silent > 90_000 && silent < 1_000_000, "{silent} µs");
 
     // It recovers, and so the record ends; it is told, and is there after a restart.
     lab.start_reflector(dead, &[]);
@@ -213,7 +213,7 @@ fn the_report_of_a_drain_tells_what_was_left_of_it_and_was_reset() {
     // The delay counts from the request, the record from when that was stored.
     let over = number(&record["Drain"]["Ended"]["AfterDecisionMicroseconds"]);
     assert!((500_000..1_500_000).contains(&over), "{over}");
-    assert!(number(&record["Durations"]["DecisionToFirstReset"]) < 500_000, "{record}");
+    assert!(number(&record["DurationsMicroseconds"]["DecisionToFirstReset"]) < 500_000, "{record}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn failover() -> Value {
         "Resets": {"Total": 230, "ByTrigger": {"unhealthy": 117, "both-ends": 113}, "First": mark(21_500), "Last": mark(3_004_250)},
         "Suppressed": {"hold": 9},
         "Clients": {"Watched": 117, "CameBack": 116, "ByTarget": {"10.0.0.2": 116}, "FastestMicroseconds": 310, "SlowestMicroseconds": 1_020_000},
-        "Durations": {
+        "DurationsMicroseconds": {
             "FirstFailureToDecision": 100_300, "DecisionToApplied": 18, "DecisionToFirstReset": 21_500,
             "FirstFailureToFirstReset": 121_800, "LastReturnedToFirstReset": 184_500, "FirstToLastReset": 2_982_750,
             "DecisionToRecovery": 65_000_000
@@ -51,6 +51,7 @@ fn a_failover_is_a_timeline_with_its_phases_and_sums() {
         "Failover 3: fw/10.0.0.1 turned unhealthy, 2026-11-29 20:47:37.007",
         "balancer  gw",
         "policy    its TCP flows are reset, both ends are told, not before 20 ms",
+        "checks    interval × unhealthy threshold is 200 ms",
         "reason    Target.FailedHealthChecks: Health checks failed: refused",
         "20:47:36.806  -200.3 ms  last good check, answered in 0.410 ms",
         "20:47:36.844  -163.0 ms  the target returned its last packet",
@@ -98,7 +99,7 @@ fn what_is_not_known_is_not_told() {
     record["Policy"] = json!({"Failover": "rebalance", "Reset": false, "DetectionTimeMs": 200});
     record["Drain"] = json!({"Ends": Timestamp::from_unix_ms(DECIDED + 300_000)});
     record["Resets"] = json!({"Total": 0});
-    record["Durations"] = json!({});
+    record["DurationsMicroseconds"] = json!({});
     let expected = "\
 Failover 3: fw/10.0.0.1 was deregistered, 2026-11-29 20:47:37.007
 

@@ -122,7 +122,7 @@ mod tests {
             "Policy": {"Failover": "no_rebalance", "Reset": true, "DetectionTimeMs": 200},
             "Group": {"Registered": 2, "Healthy": 1}, "Decided": at,
             "Flows": {"AtDecision": 1, "TcpAtDecision": 1, "Begun": 0, "Moved": 0, "Reset": 0, "Ended": 0, "Left": 1},
-            "Resets": {"Total": 0}, "Durations": {}, "AsOf": mark
+            "Resets": {"Total": 0}, "DurationsMicroseconds": {}, "AsOf": mark
         });
         serde_json::from_value(text).unwrap()
     }

@@ -70,6 +70,7 @@ pub struct Failover {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_lost: u64,
     /// How long each phase took.
+    #[serde(rename = "DurationsMicroseconds")]
     pub durations: Durations,
     /// When no flow was left on the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]

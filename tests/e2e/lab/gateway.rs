@@ -287,6 +287,11 @@ load_balancer = "{LOAD_BALANCER}"
         self.appliances[n].reflector.take().expect("it runs").kill();
     }
 
+    /// The reflector of appliance `n`, for a test that kills it while others use the laboratory.
+    pub fn take_reflector(&mut self, n: usize) -> Process {
+        self.appliances[n].reflector.take().expect("it runs")
+    }
+
     /// Cuts appliance `n` off the network, or joins it again: nothing answers, not even a refusal.
     pub fn set_link(&self, n: usize, state: &str) {
         self.appliances[n].netns.ip(&format!("link set {} {state}", super::ETH));
