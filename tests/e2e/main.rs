@@ -6,6 +6,7 @@
 mod appliance;
 mod applications;
 mod bad_start;
+mod captures;
 mod checks;
 mod confirm;
 mod crowd;
