@@ -40,9 +40,9 @@ impl Histogram {
         self.sum += duration;
     }
 
-    /// Each class's upper bound in seconds, `f64::MAX` for the last, and how many there were in it.
+    /// Each class's upper bound in seconds, `f64::INFINITY` for the last, and how many there were in it.
     pub fn classes(&self) -> impl Iterator<Item = (f64, u64)> {
-        self.bounds.iter().copied().chain([f64::MAX]).zip(self.counts.iter().copied())
+        self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.counts.iter().copied())
     }
 
     /// How many there were.
@@ -67,7 +67,7 @@ mod tests {
             histogram.observe(Duration::from_micros(micros));
         }
         let classes: Vec<_> = histogram.classes().collect();
-        assert_eq!(classes, [(0.001, 2), (0.01, 2), (f64::MAX, 2)]);
+        assert_eq!(classes, [(0.001, 2), (0.01, 2), (f64::INFINITY, 2)]);
         assert_eq!((histogram.count(), histogram.sum()), (6, Duration::from_micros(5_022_002)));
     }
 

@@ -38,7 +38,7 @@ fn capturing(lab: &Lab, arguments: &[&str]) -> (Process, PathBuf) {
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(file).args(["-Y", filter, "-T", "fields"]);
-    fields.iter().for_each(|field| drop(command.args(["-e", field])));
+    command.args(fields.iter().flat_map(|field| ["-e", field]));
     let Output { status, stdout, stderr } = command.output().expect("tshark is installed");
     assert!(status.success(), "{filter}: {}", String::from_utf8_lossy(&stderr));
     String::from_utf8(stdout).expect("text").lines().map(str::to_owned).collect()

@@ -68,6 +68,20 @@ fn every_family_is_served_with_the_labels_that_it_says() {
     assert_eq!(value(r#"flowgate_worker_active_flows{worker="1"}"#), 4.0);
 }
 
+/// Labels in the order of their names, and bounds as one format writes them: each has its own way.
+fn in_one_form(labels: &str) -> String {
+    let mut labels: Vec<String> = labels
+        .split("\",")
+        .map(|label| label.trim_end_matches('"'))
+        .map(|label| match label.strip_prefix("le=\"") {
+            Some(bound) => format!("le={}", bound.parse::<f64>().unwrap_or_else(|_| panic!("{label}"))),
+            None => label.to_owned(),
+        })
+        .collect();
+    labels.sort();
+    labels.join(",")
+}
+
 #[test]
 fn openmetrics_says_the_same_and_ends_as_it_has_to() {
     let served = Served::start();
@@ -82,7 +96,7 @@ fn openmetrics_says_the_same_and_ends_as_it_has_to() {
     let by_series = |text: &str| -> HashMap<String, f64> {
         samples(text)
             .into_iter()
-            .map(|(name, labels, value)| (format!("{name}{{{labels}}}"), value))
+            .map(|(name, labels, value)| (format!("{name}{{{}}}", in_one_form(labels)), value))
             .collect()
     };
     let (of_text, of_open) = (by_series(&text), by_series(&answer.body));

@@ -76,7 +76,7 @@ fn bursts(snapshot: &Snapshot, out: &mut Series<'_>) -> fmt::Result {
         let sizes = one.counters.bursts.by_class();
         // A class ends before the next begins; the last are full bursts, and none is larger.
         let ends = BURST_CLASS_FROM.iter().skip(1).map(|from| f64::from(*from) - 1.0);
-        let classes: Vec<(f64, u64)> = ends.chain([f64::MAX]).zip(sizes).collect();
+        let classes: Vec<(f64, u64)> = ends.chain([f64::INFINITY]).zip(sizes).collect();
         #[expect(clippy::cast_precision_loss, reason = "a sum to make a mean of")]
         let packets = one.counters.received.get() as f64;
         out.classes(&[&one.worker], packets, &classes)
