@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
+use flowgate::datapath::capture::MAX_SNAP_LEN;
+use flowgate::datapath::capture::filter::Filter;
 use flowgate::io::BURST;
 
 #[path = "pipeline/gateway.rs"]
@@ -109,6 +111,34 @@ fn established(c: &mut Criterion) -> Vec<(&'static str, &'static str, Option<f64
     seen
 }
 
+/// A capture is on: packets of flows that it does not ask for, all packets with 96 bytes of each, and whole.
+/// What was captured is taken out of the ring untimed, as the control core takes it on another CPU core.
+fn captured(c: &mut Criterion) {
+    let mut group = c.benchmark_group("pipeline, captured");
+    let nobody = Filter { protocol: Some(255), ..Filter::default() };
+    for (name, filter, snap_len) in [
+        ("none of them", nobody, 96),
+        ("96 bytes", Filter::default(), 96),
+        ("whole", Filter::default(), MAX_SNAP_LEN),
+    ] {
+        let prepare = || {
+            let (mut gateway, known) = Gateway::with_established(1 << 10, 1 << 10);
+            (gateway.capture(filter, snap_len), gateway, shuffled(known))
+        };
+        measure(&mut group, BenchmarkId::new(name, "1 K"), prepare, |(captured, gateway, known), packets| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..packets / BURST {
+                let make =
+                    |buf: &mut RingBuf| known.next().iter().for_each(|k| k.flow.client_segment(buf, ACK));
+                spent += gateway.play((CLIENTS, TARGETS), BURST, make, |_| ());
+                while captured.take_next().is_some() {}
+            }
+            spent
+        });
+    }
+    group.finish();
+}
+
 /// First packets of flows: choose, insert, encapsulate; into a table of 1 M that is half full, and
 /// is so again, untimed, after each 32 K of them.
 fn new_flows(c: &mut Criterion) {
@@ -165,6 +195,7 @@ fn main() {
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
     let seen = established(&mut criterion);
+    captured(&mut criterion);
     new_flows(&mut criterion);
     syn_flood(&mut criterion);
     criterion.final_summary();

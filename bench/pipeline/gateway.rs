@@ -5,6 +5,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flowgate::datapath::capture::filter::Filter;
+use flowgate::datapath::capture::{Bounds, Capture, Captured, RING};
 use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
@@ -79,7 +81,7 @@ pub struct Gateway {
     pool: Vec<RingBuf>,
     /// Headers of the targets' answers.
     answers: Vec<OuterTemplate>,
-    _control: rtrb::Producer<ToWorker>,
+    control: rtrb::Producer<ToWorker>,
     _events: rtrb::Consumer<FromWorker>,
 }
 
@@ -115,7 +117,7 @@ impl Gateway {
             ahead: 0,
             pool: (0..BATCH).map(|_| RingBuf::new()).collect(),
             answers: answer_templates(TEN),
-            _control: control,
+            control,
             _events: events,
         }
     }
@@ -163,6 +165,15 @@ impl Gateway {
     /// What [`Gateway::answer`] needs.
     pub fn answers(&self) -> Vec<OuterTemplate> {
         self.answers.clone()
+    }
+
+    /// Has it capture what `filter` asks for; nothing is over the rate.
+    pub fn capture(&mut self, filter: Filter, snap_len: usize) -> Captured {
+        let bounds = Bounds { snap_len, rate: u32::MAX, ring: RING };
+        let (capture, captured) = Capture::new(filter, bounds, 3, self.clock.clone());
+        self.control.push(ToWorker::Capture(capture)).expect("room");
+        self.round();
+        captured
     }
 
     /// Entries of the flow table in use.
