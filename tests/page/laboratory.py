@@ -54,7 +54,7 @@ class Laboratory:
         self.start("server", sys.executable, "-u", SCRIPTS / "server.py", "192.0.2.20", "7000")
         self.start("gateway", PROGRAMS / "flowgated", "--config", f"{self.folder}/node.toml")
         until("the daemon", lambda: os.path.exists(self.socket), 30)
-        self.flowgate("set", "firewalls", "send_tcp_reset.on_unhealthy.enabled=true", "--yes")
+        self.flowgate("set", "firewalls", "send_tcp_reset.on_unhealthy.enabled=true", "flowgate.reset.both_ends=true", "--yes")
         until("healthy appliances", lambda: self.states() == ["healthy", "healthy"], 20)
         for _ in range(self.clients):
             self.start("client", sys.executable, "-u", SCRIPTS / "client.py", "192.0.2.20", "7000")

@@ -150,6 +150,28 @@ def test_three_hundred_targets_are_folded_and_can_be_found(wide, made_up):
     wide.get("about:blank")
 
 
+def test_twelve_groups_and_forty_endpoints_are_bounded_too_and_the_bad_ones_come_first(wide, made_up):
+    groups = [fixture.group(f"group-{g}", f"balancer-{g}", [fixture.target(f"10.{g}.0.{n + 1}", 5 * n + g) for n in range(5 + g)])
+              for g in range(12)]
+    for one in groups:
+        one["Targets"][0].update(SilentForMs=3000)
+        one["Targets"][1].update(Neighbour={"State": "failed"})
+    for n in range(6):
+        groups[3]["Targets"][n].update(State="unhealthy", Reason="Target.Timeout", Description="Request timed out")
+    made_up.node = fixture.Node(groups=groups, endpoints=[fixture.endpoint(f"endpoint-{n}", f"balancer-{n % 12}") for n in range(40)])
+    browser.visit(wide, made_up.url)
+    until("the verdict", lambda: text(wide, "#verdict") == "6 of 126 targets are down")
+    told = texts(wide, "#problems .what")
+    assert len(told) == 13 and told[0].startswith("6 of 8 targets of group-3 are unhealthy, the first since "), told
+    until("the rest", lambda: texts(wide, "#problems .what")[-1] == "And 11 matters more.", 4)
+    drawn = texts(wide, ".way .title")
+    assert len(drawn) <= 6 + 1 + 16 and "35 more endpoints" in drawn and drawn[7].startswith("10.3.0."), drawn
+    # Out of service for an hour, and none of that in the last five minutes: it is in the lanes all the same.
+    until("their lanes", lambda: len([name for name in texts(wide, "#lanes .name") if name.startswith("10.3.0.")]) == 6)
+    assert not complaints(wide)
+    wide.get("about:blank")
+
+
 def test_one_target_and_none(wide, made_up):
     made_up.node = fixture.Node([fixture.target("198.51.100.11")])
     browser.visit(wide, made_up.url)

@@ -128,7 +128,7 @@ fn events(
             recorder.follow(feed, place);
             response
         }
-        Err(refused) => refused,
+        Err(refused) => *refused,
     }
 }
 

@@ -51,12 +51,12 @@ impl Streams {
         &self,
         kind: &'static str,
         visit: &Visit,
-    ) -> Result<(Feed, Response<AnswerBody>), Response<AnswerBody>> {
+    ) -> Result<(Feed, Response<AnswerBody>), Box<Response<AnswerBody>>> {
         if self.open.get() >= MAX_STREAMS {
             self.refused.set(self.refused.get() + 1);
             let sentence =
                 format!("There are {MAX_STREAMS} streams already, which is as many as there may be.");
-            return Err(answer::later(RETRY_AFTER, &sentence));
+            return Err(Box::new(answer::later(RETRY_AFTER, &sentence)));
         }
         visit.stay();
         let (feed, pieces) = mpsc::channel(WAITING);

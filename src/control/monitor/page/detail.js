@@ -4,7 +4,7 @@ import { Charts, SPANS } from "./charts.js";
 import { el, say, sign, sync } from "./dom.js";
 import { makeRecord, updateRecord } from "./failovers.js";
 import { makeEntry, updateEntry } from "./timeline.js";
-import { bits, clock, count, counted, duration, moment, packets, reason, sentence } from "./words.js";
+import { bits, clock, count, counted, duration, moment, packets, reason, seenBy, sentence } from "./words.js";
 
 const ENTRIES = 30;
 const SAMPLES = 10;
@@ -214,7 +214,7 @@ export class Detail {
       if (checks.Last)
         rows.push([
           "Last check",
-          `${clock(checks.Last.At.UnixMs, 3)}, ${checks.Last.LatencyMs.toFixed(1)} ms: ${checks.Last.Failure ?? "passed"}`,
+          `${clock(checks.Last.At.UnixMs, 3)}, ${checks.Last.LatencyMs.toFixed(1)} ms: ${checks.Last.Failure ? seenBy(checks.Last.Failure) || checks.Last.Failure : "passed"}`,
         ]);
     }
     rows.push([

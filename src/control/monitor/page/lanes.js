@@ -50,7 +50,7 @@ export class Lanes {
   #span = "fine";
   #now = null;
   #started = 0;
-  #states = new Map();
+  #targets = [];
   #svg = svg("svg", { role: "img" });
   #none = el("p", { class: "hint" });
   #rest = el("p", { class: "hint" });
@@ -70,8 +70,23 @@ export class Lanes {
   show(shown) {
     this.#now = shown.at;
     this.#started = shown.at - shown.node.UptimeMs;
-    this.#states = new Map(shown.targets.map((target) => [target.key, target.state]));
+    this.#targets = shown.targets;
     this.redraw();
+  }
+
+  // Targets that are not well and have been so for longer than the time shown.
+  #unwell(lanes, from) {
+    const known = new Set(lanes.map((lane) => lane.key));
+    const unwell = this.#targets.filter(
+      ({ key, state }) => (state === "unhealthy" || state === "draining") && !known.has(key),
+    );
+    return unwell.map(({ key, address, state, said }) => ({
+      key,
+      name: address,
+      parts: [{ state, from: Math.max(from, said.Since?.UnixMs ?? from), to: this.#now }],
+      resets: [],
+      marks: [],
+    }));
   }
 
   redraw() {
@@ -81,15 +96,22 @@ export class Lanes {
     // Before it started it knew of nothing.
     const from = Math.max(this.#now - ms, this.#started);
     const all = lanes(this.#timeline.since(from), from, this.#now);
+    all.push(...this.#unwell(all, from));
     const drawn = all.slice(0, MOST);
     // A target with resets alone has stood as it stands now.
     for (const lane of drawn)
       if (lane.parts.length === 0)
-        lane.parts.push({ state: this.#states.get(lane.key) ?? "unused", from, to: this.#now });
-    say(this.#none, all.length ? "" : `No target changed in ${words}.`);
+        lane.parts.push({
+          state: this.#targets.find((target) => target.key === lane.key)?.state ?? "unused",
+          from,
+          to: this.#now,
+        });
+    say(this.#none, all.length ? "" : `No target changed in ${words}, and none is out of service.`);
     say(
       this.#rest,
-      all.length > MOST ? `${count(all.length - MOST)} more targets changed: the timeline has them.` : "",
+      all.length > MOST
+        ? `${count(all.length - MOST)} more: the timeline and the table of targets have them.`
+        : "",
     );
     const height = drawn.length ? drawn.length * LANE + BOTTOM : 0;
     set(this.#svg, "viewBox", `0 0 ${width} ${Math.max(1, height)}`);

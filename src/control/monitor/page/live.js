@@ -103,6 +103,7 @@ export class Live extends EventTarget {
 
   async #ask() {
     this.#asking = true;
+    const begun = performance.now();
     this.#wants = false;
     try {
       const overview = await json("api/overview");
@@ -121,9 +122,15 @@ export class Live extends EventTarget {
     }
     this.#asking = false;
     if (document.hidden) return;
-    const calm = this.#state === "polling" ? WITHOUT_STREAM_MS : OVERVIEW_MS;
+    // Of very many targets it takes a while to tell and to draw: most of the time is left to others.
+    const busy = 3 * (performance.now() - begun);
+    const calm = Math.max(busy, this.#state === "polling" ? WITHOUT_STREAM_MS : OVERVIEW_MS);
     this.#next(
-      this.#failures > 0 ? RETRY_MS[Math.min(this.#failures, RETRY_MS.length) - 1] : this.#wants ? 100 : calm,
+      this.#failures > 0
+        ? RETRY_MS[Math.min(this.#failures, RETRY_MS.length) - 1]
+        : this.#wants
+          ? Math.max(busy, 100)
+          : calm,
     );
   }
 

@@ -11,11 +11,13 @@ import { Path } from "./path.js";
 import { Tables } from "./tables.js";
 import { startTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
-import { clock, duration } from "./words.js";
+import { clock, counted, duration } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 /** Rates are over about so long: long enough not to jump, short enough to be of now. */
 const RATE_MS = 2500;
+/** Matters that are told one by one. */
+const PROBLEMS = 12;
 
 const live = new Live();
 const timeline = new Timeline(at("events"), at("kinds"), at("older"), at("forgotten"));
@@ -72,7 +74,11 @@ function showNow(shown) {
   set(section, "data-level", level);
   say(at("verdict"), text);
   document.title = `${level === "good" || level === "note" ? "" : "✕ "}${text} · Flowgate`;
-  sync(at("problems"), shown.problems, (problem) => problem.key, makeProblem, updateProblem);
+  const told = shown.problems.slice(0, PROBLEMS);
+  const rest = shown.problems.length - told.length;
+  if (rest > 0)
+    told.push({ level: "note", key: "rest", text: `And ${counted(rest, "matter")} more.`, live: "" });
+  sync(at("problems"), told, (problem) => problem.key, makeProblem, updateProblem);
   sync(
     at("figures"),
     figures(shown),

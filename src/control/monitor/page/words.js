@@ -77,6 +77,15 @@ export function moment(ms, now = Date.now()) {
 /** A target as it is called everywhere. */
 export const targetName = (group, address) => (address ? `${address} of ${group}` : group);
 
+/** What a check saw, without what is said beside it already. */
+export function seenBy(description) {
+  return (description ?? "")
+    .replace(/^Health checks failed( with these codes)?: /, "")
+    .replace(/ \(os error \d+\)/, "")
+    .replace(/^Request timed out(: )?/, "")
+    .replace(/\.$/, "");
+}
+
 /** Why a target stands as it does. */
 export function reason(code, description) {
   const words = {
@@ -93,13 +102,7 @@ export function reason(code, description) {
   }[code];
   if (!code) return description || "";
   const said = words ?? code;
-  // Of what was seen, what the words do not say already.
-  const seen = (description ?? "")
-    .replace(/^Health checks failed: /, "")
-    .replace(/^Health checks failed with these codes: /, "")
-    .replace(/ \(os error \d+\)/, "")
-    .replace(/^Request timed out(: )?/, "")
-    .replace(/\.$/, "");
+  const seen = seenBy(description);
   return seen ? `${said} (${seen})` : said;
 }
 
