@@ -109,6 +109,9 @@ fn line(event: &Event, look: &Look) -> String {
             ("failover", format!("{id} ends: {target_group}/{target}, {why}; {flows}"))
         }
         What::ConfigChanged { generation } => ("config", format!("generation {generation}")),
+        What::FlowRecordsLost { lost, failed } => {
+            ("lost", format!("{lost} flow records that came too fast, {failed} that could not be written"))
+        }
     };
     tagged(event.at, tag, &said, look)
 }

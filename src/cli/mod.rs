@@ -19,6 +19,7 @@ mod events;
 mod explain;
 mod input;
 mod lifecycle;
+mod logs;
 mod manual;
 mod objects;
 mod output;
@@ -285,6 +286,8 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
         Verb::Subscribe(flags) => events::follow(session, &flags.params()),
         Verb::Capture(flags) => capture::run(session, &flags),
+        Verb::LogLevel(flags) => logs::level(session, &flags),
+        Verb::FlowLog(verb) => logs::flows(session, verb),
         Verb::DebugAdvanceClock(flags) => {
             session.show("debug-advance-clock", &flags.params(), traffic::clock)
         }

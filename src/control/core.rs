@@ -15,6 +15,7 @@ mod endpoints;
 mod explain;
 mod failovers;
 mod figures;
+mod flow_log;
 mod inband;
 mod load;
 mod monitor;
@@ -45,6 +46,7 @@ use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
 use super::histogram::{DISK_BOUNDS, Histogram};
+use super::logging::LogControl;
 use super::model::{Change, ChangeRecord, Drain, MAX_TARGETS, Outcome, Registration, State, TargetChange};
 use super::monitor::metrics::Buffers;
 use super::neighbours::Hop;
@@ -58,6 +60,8 @@ use accounts::Accounts;
 pub use accounts::Measures;
 use explain::Enquiries;
 use failovers::Failovers;
+pub use flow_log::FlowLogParts;
+use flow_log::FlowLogs;
 use inband::InBand;
 use network::Network;
 pub use network::NetworkParts;
@@ -100,6 +104,10 @@ pub struct CoreParts {
     pub ports: PortViews,
     /// The packet buffers.
     pub buffers: BufferViews,
+    /// The log.
+    pub log: LogControl,
+    /// What flow logs need.
+    pub flow_log: FlowLogParts,
 }
 
 /// The control core. It lives on one thread; its methods borrow what is inside for as long as they run
@@ -113,6 +121,7 @@ pub struct Core {
     started_at: Timestamp,
     ports: PortViews,
     buffers: BufferViews,
+    log: LogControl,
     /// Only one scan of the flow tables runs at a time.
     scanning: tokio::sync::Mutex<()>,
     /// The objects are changed by one at a time, from the state that a change is worked out from until it is stored.
@@ -127,6 +136,21 @@ struct Stored {
     /// None: it is no change of an operator's.
     record: Option<ChangeRecord>,
     outcomes: Vec<Outcome>,
+}
+
+/// What led to a state, for the log.
+struct Led {
+    by: Option<String>,
+    what: String,
+}
+
+impl Led {
+    fn by(record: Option<&ChangeRecord>) -> Led {
+        match record {
+            Some(record) => Led { by: record.by.clone(), what: record.what.join("; ") },
+            None => Led { by: None, what: "a drain is over".to_owned() },
+        }
+    }
 }
 
 /// A save leaves the store's fields whole at every step, so that those of a poisoned lock are.
@@ -153,6 +177,7 @@ struct Inner {
     capture_names: Rc<RefCell<Names>>,
     /// Held once more by each capture that runs.
     capture_slots: Rc<()>,
+    flow_logs: FlowLogs,
     scan: Option<Scan>,
     enquiries: Enquiries,
     /// Scans so far.
@@ -186,6 +211,7 @@ impl Core {
                 failovers,
                 capture_names: Rc::default(),
                 capture_slots: Rc::new(()),
+                flow_logs: FlowLogs::new(parts.flow_log),
                 scan: None,
                 enquiries: Enquiries::default(),
                 scans: 0,
@@ -199,11 +225,13 @@ impl Core {
             started_at: Timestamp::now(),
             ports: parts.ports,
             buffers: parts.buffers,
+            log: parts.log,
             scanning: tokio::sync::Mutex::new(()),
             changing: Arc::default(),
             me: Weak::clone(me),
         });
         core.inner.borrow_mut().take_over();
+        core.start_configured_flow_log();
         core
     }
 
@@ -271,8 +299,11 @@ impl Core {
         let (reason, description) =
             event.reason.map_or((None, String::new()), |reason| (Some(reason.code), reason.description));
         tracing::info!(
+            name: "target_health_changed", load_balancer = inner.balancer_of(&event.key.group),
             target_group = %event.key.group, target = %event.key.address, from = event.from.as_str(),
-            to = event.to.as_str(), description, "target health changed"
+            to = event.to.as_str(), reason = reason.map(|reason| reason.as_str()), description,
+            flows = inner.flows_of(&event.key), generation = inner.state.generation(),
+            "a target's health changed"
         );
         self.tell(Event {
             at: event.at.wall.into(),
@@ -290,7 +321,7 @@ impl Core {
     /// Takes what the workers sent.
     fn hear_workers(&self) {
         let mut inner = self.inner.borrow_mut();
-        let Inner { workers, network, resets, failovers, scan, enquiries, .. } = &mut *inner;
+        let Inner { workers, network, resets, failovers, scan, enquiries, flow_logs, .. } = &mut *inner;
         workers.poll(|message| match message {
             FromWorker::Reset(record) => {
                 failovers.hear_reset(&record);
@@ -311,10 +342,12 @@ impl Core {
                 }
             }
             FromWorker::Enquiry(form) => enquiries.came_back(*form),
+            FromWorker::FlowLogOver(log) => flow_logs.given_back(log),
             FromWorker::Resolve { interface, address } => network.worker_asks(interface, address),
             // `Workers::poll` keeps these to itself.
             FromWorker::Retired { .. } | FromWorker::CaptureOver(_) => {}
         });
+        inner.tend_flow_log();
         for event in inner.sampled_resets() {
             self.tell(event);
         }
@@ -335,6 +368,7 @@ impl Core {
             let Inner { store, compiler, slots, .. } = &mut *inner;
             (Arc::clone(store), compiler.begin_ahead(&next, slots))
         };
+        let led = Led::by(record.as_ref());
         tokio::task::spawn_local(async move {
             let state = next.clone();
             let done = tokio::task::spawn_blocking(move || {
@@ -356,7 +390,7 @@ impl Core {
                 match &saved {
                     Ok(took) => {
                         inner.stored.observe(*took);
-                        inner.adopt(next, &outcomes, &core.events);
+                        inner.adopt(next, &led, &outcomes, &core.events);
                     }
                     Err(_) => inner.not_stored += 1,
                 }
@@ -396,7 +430,10 @@ impl Core {
                     next = state;
                     outcomes.push(outcome);
                 }
-                Err(error) => tracing::error!(target = %key.address, %error, "a drain could not be ended"),
+                Err(error) => tracing::error!(
+                    name: "drain_not_ended", target_group = %key.group, target = %key.address, %error,
+                    "a drain could not be ended"
+                ),
             }
         }
         if !outcomes.iter().any(Outcome::is_change) {
@@ -412,7 +449,7 @@ impl Core {
                 Ok(Err(error)) => error,
                 Err(error) => error.to_string(),
             };
-            tracing::error!(error = failed, "the end of drains could not be stored; it is tried again");
+            tracing::error!(name: "drains_not_stored", drains = due.len(), error = failed, "the end of drains could not be stored; it is tried again");
             if let Some(core) = core.upgrade() {
                 let mut inner = core.inner.borrow_mut();
                 due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
@@ -422,12 +459,21 @@ impl Core {
 
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
     fn sweep(&self) {
+        self.log.tend(Instant::now());
+        self.tell_lost_records();
         let mut inner = self.inner.borrow_mut();
         let now = Instant::now();
         inner.sweep_inband(now);
         inner.note_peaks(now);
         inner.sweep_failovers();
         for what in inner.summed_resets() {
+            if let What::FlowsReset { load_balancer, target_group, target, trigger, count } = &what {
+                tracing::info!(
+                    name: "flows_reset", load_balancer, target_group,
+                    target = target.map(|target| target.to_string()), trigger = trigger.as_str(), count,
+                    generation = inner.state.generation(), "flows were reset"
+                );
+            }
             self.tell(Event::now(what));
         }
         if inner.release_slots() {
@@ -458,20 +504,22 @@ impl Inner {
         events: &broadcast::Sender<Event>,
     ) -> Result<(), StoreError> {
         let began = Instant::now();
+        let led = Led::by(record.as_ref());
         let saved = lock(&self.store).save(&next, record);
         self.not_stored += u64::from(saved.is_err());
         saved?;
         self.stored.observe(began.elapsed());
-        self.adopt(next, outcomes, events);
+        self.adopt(next, &led, outcomes, events);
         Ok(())
     }
 
     /// Goes by a state that is stored, and tells what led to it.
-    fn adopt(&mut self, next: State, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
+    fn adopt(&mut self, next: State, led: &Led, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
         let before = std::mem::replace(&mut self.state, next);
         self.take_over();
+        let (generation, Led { by, what }) = (self.state.generation(), led);
+        tracing::info!(name: "configuration_changed", generation, by, what, "the configuration changed");
         self.announce(&before, outcomes, events);
-        tracing::info!(generation = self.state.generation(), "the configuration changed");
     }
 
     /// Makes everything follow `state`.
@@ -508,6 +556,7 @@ impl Inner {
         if Rc::strong_count(&self.capture_slots) > 1 {
             self.follow_names();
         }
+        self.name_flow_log();
         self.follow_inband();
         self.network.published();
     }
@@ -565,6 +614,13 @@ impl Inner {
         self.slots.get(key).map_or(0, |slot| self.workers.flows_of(slot.id))
     }
 
+    /// The name of the load balancer that a target group serves; empty if it serves none.
+    fn balancer_of(&self, group: &str) -> String {
+        let group = self.state.target_group(group).ok();
+        let balancer = group.and_then(|group| self.state.load_balancer_using(&group.name));
+        balancer.map(|balancer| balancer.name.to_string()).unwrap_or_default()
+    }
+
     /// Tells the subscribers what changes did that came into force together, and notes what that is to drains.
     fn announce(&mut self, before: &State, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
         let generation = self.state.generation();
@@ -577,11 +633,19 @@ impl Inner {
                     TargetChange::Draining => {
                         let ends = self.drains.deadline(&key).and_then(|ms| i64::try_from(ms).ok());
                         let ends = ends.map_or_else(Timestamp::now, Timestamp::from_unix_ms);
+                        tracing::info!(
+                            name: "drain_started", load_balancer = self.balancer_of(&target_group), target_group,
+                            target = %target, flows, %ends, generation, "a target drains"
+                        );
                         told.push(What::DrainStarted { target_group, target, flows, ends });
                         self.record_drain(&key, ends);
                     }
                     TargetChange::Reregistered | TargetChange::Removed => {
                         self.record_drained(&key, change == TargetChange::Reregistered);
+                        tracing::info!(
+                            name: "drain_ended", load_balancer = self.balancer_of(&target_group), target_group,
+                            target = %target, flows_left = flows, generation, "a target's drain is over"
+                        );
                         told.push(What::DrainEnded { target_group, target, flows_left: flows });
                     }
                     TargetChange::Registered | TargetChange::Updated => {}

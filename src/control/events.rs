@@ -232,6 +232,13 @@ pub enum What {
         /// The configuration's number from now on.
         generation: u64,
     },
+    /// Records of the flow log were lost since the last event of this kind.
+    FlowRecordsLost {
+        /// As they came faster than they could be written.
+        lost: u64,
+        /// As the disk or the network did not take them.
+        failed: u64,
+    },
 }
 
 /// What made a reset.
@@ -252,16 +259,23 @@ pub enum ResetTrigger {
     Proactive,
 }
 
-impl fmt::Display for ResetTrigger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl ResetTrigger {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
             ResetTrigger::Unhealthy => "unhealthy",
             ResetTrigger::Deregistration => "deregistration",
             ResetTrigger::IdleTimeout => "idle-timeout",
             ResetTrigger::NoFlow => "no-flow",
             ResetTrigger::BothEnds => "both-ends",
             ResetTrigger::Proactive => "proactive",
-        })
+        }
+    }
+}
+
+impl fmt::Display for ResetTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -279,6 +293,8 @@ pub enum EventKind {
     Failovers,
     /// Changes of the configuration.
     Config,
+    /// Records that the flow log lost.
+    FlowLog,
 }
 
 impl What {
@@ -290,6 +306,7 @@ impl What {
             What::DrainStarted { .. } | What::DrainEnded { .. } => EventKind::Drains,
             What::FailoverStarted { .. } | What::FailoverEnded { .. } => EventKind::Failovers,
             What::ConfigChanged { .. } => EventKind::Config,
+            What::FlowRecordsLost { .. } => EventKind::FlowLog,
         }
     }
 }

@@ -8,6 +8,7 @@ use rtrb::{Consumer, Producer};
 
 use crate::datapath::counters::{Counter, WorkerCounters};
 use crate::datapath::enquiry::Enquiry;
+use crate::datapath::flow_log::FlowLog;
 use crate::datapath::forwarding::{Condition, Forwarding};
 use crate::datapath::messages::{FlowFilter, FromWorker, ToWorker};
 use crate::flow::PageKind;
@@ -266,6 +267,20 @@ impl Workers {
         }
     }
 
+    /// Gives each worker its part of a flow log, in their order.
+    pub fn start_flow_log(&mut self, logs: Vec<Box<FlowLog>>) {
+        for (link, log) in self.links.iter_mut().zip(logs) {
+            link.send(ToWorker::StartFlowLog(log));
+        }
+    }
+
+    /// Asks every worker for its part of the flow log back.
+    pub fn stop_flow_log(&mut self) {
+        for link in &mut self.links {
+            link.send(ToWorker::StopFlowLog);
+        }
+    }
+
     /// Sets every worker's clock forward (tests of timers).
     pub fn advance_clock(&mut self, ms: u32) {
         for link in &mut self.links {
@@ -306,12 +321,12 @@ impl Workers {
         for (sequence, at) in conditions {
             if let Some(took) = self.conditions.applied(sequence, at, &self.clock) {
                 self.followed.observe(took);
-                tracing::debug!(sequence, ?took, "a condition is in force on every worker");
+                tracing::debug!(name: "condition_in_force", sequence, ?took, "a condition is in force on every worker");
             }
         }
         for (sequence, at) in forwardings {
             if let Some(took) = self.forwardings.applied(sequence, at, &self.clock) {
-                tracing::debug!(sequence, ?took, "a forwarding state is in force on every worker");
+                tracing::debug!(name: "forwarding_in_force", sequence, ?took, "a forwarding state is in force on every worker");
             }
         }
     }

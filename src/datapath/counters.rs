@@ -371,6 +371,15 @@ pub struct WorkerCounters {
     pub resets_unsent: Counter,
     /// Events not told to the control core because its ring was full.
     pub events_lost: Counter,
+    /// Reports of flows that were given to the flow log's writer.
+    pub flow_reports: Counter,
+    /// Reports of flows that were not, because its ring was full; and the packets and bytes sent to targets that they
+    /// were about.
+    pub flow_reports_lost: Counter,
+    /// See above.
+    pub flow_report_packets_lost: Counter,
+    /// See above.
+    pub flow_report_bytes_lost: Counter,
     /// Neighbours of routed endpoints whose link-layer address is known.
     pub neighbours: Counter,
     /// Times that a neighbour was not noted because there was no room.
@@ -429,6 +438,10 @@ impl Default for WorkerCounters {
             flows_evicted: Counter::default(),
             resets_unsent: Counter::default(),
             events_lost: Counter::default(),
+            flow_reports: Counter::default(),
+            flow_reports_lost: Counter::default(),
+            flow_report_packets_lost: Counter::default(),
+            flow_report_bytes_lost: Counter::default(),
             neighbours: Counter::default(),
             neighbours_refused: Counter::default(),
             configuration: Counter::default(),

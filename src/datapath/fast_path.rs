@@ -12,10 +12,12 @@
 
 mod back;
 mod begin;
+mod counting;
 mod lanes;
 mod out;
 
 pub use back::{AnswerLane, AnswerLanes, read_answers};
+pub(super) use counting::{count_answers, count_lanes};
 pub use lanes::{Lane, Lanes, Wire, guess_entries};
 
 use crate::flow::{Direction, FlowFlags, FlowKey};

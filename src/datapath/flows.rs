@@ -4,6 +4,7 @@
 use super::arrival::Arrival;
 use super::counters::WorkerCounters;
 use super::decide::{Debts, Facts, Fins, FlowFacts, Then, Update, close, first_state};
+use super::flow_log::{FlowLog, Why};
 use super::forwarding::{Condition, Conditions, Forwarding};
 use super::interfaces::VlanTags;
 use super::links::{LinkTable, MAX_HEADER};
@@ -34,12 +35,31 @@ pub struct FirstPacket<'a> {
     pub facts: Facts,
 }
 
+/// What ends a flow, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause<'a> {
+    /// Why, unless the flow has ended by itself by now.
+    pub why: Why,
+    /// When.
+    pub now: Millis,
+    /// How long its flows are kept.
+    pub timers: &'a Timers,
+}
+
+impl Cause<'_> {
+    fn of(&self, entry: &Entry) -> (Option<Ended>, Why) {
+        (entry.expiry(self.now, self.timers), self.why)
+    }
+}
+
 /// A worker's flows.
 pub struct Flows {
     /// The flow table. Entries are made and ended through [`Flows`] only.
     pub table: Table,
     /// The link-layer headers in use.
     pub links: LinkTable,
+    /// What is counted of each flow, while flow logs are on.
+    pub log: Option<Box<FlowLog>>,
     /// When the table last turned a flow away.
     last_overflow: Option<Millis>,
 }
@@ -47,7 +67,7 @@ pub struct Flows {
 impl Flows {
     /// Flows in an empty table.
     pub fn new(table: Table, links: LinkTable) -> Flows {
-        Flows { table, links, last_overflow: None }
+        Flows { table, links, log: None, last_overflow: None }
     }
 
     /// What decides over a packet of this flow.
@@ -124,11 +144,14 @@ impl Flows {
         let new = NewEntry { state: update.state, now, target, target_generation, link: links, flags };
         match self.seat(first.hash, first.key, now) {
             Ok(seat) => {
-                let Flows { table, links, .. } = self;
-                let (id, _) = table.take(seat, first.key, new, |gone| {
+                let Flows { table, links, log, .. } = self;
+                let (id, _) = table.take(seat, first.key, new, |id, gone| {
                     counters.flows_evicted.add(1);
-                    settle(links, gone, counters);
+                    settle((links, log), (id, gone), (None, Why::Evicted), counters);
                 });
+                if let Some(log) = log {
+                    log.open(id);
+                }
                 table.look_ahead(1);
                 links.hold(link);
                 counters.endpoint_flows(first.key.endpoint()).add(1);
@@ -151,29 +174,33 @@ impl Flows {
         seat
     }
 
-    /// Ends a flow: its entry goes.
-    pub fn end(&mut self, id: EntryId, counters: &WorkerCounters) {
-        settle(&mut self.links, self.table.entry(id), counters);
+    /// Ends a flow: its entry goes. `cause` is why, unless it has ended by itself by now.
+    pub fn end(&mut self, id: EntryId, cause: &Cause<'_>, counters: &WorkerCounters) {
+        let Flows { table, links, log, .. } = self;
+        let entry = table.entry(id);
+        settle((links, log), (id, entry), cause.of(entry), counters);
         self.table.remove(id);
         counters.flow_entries.set(u64::from(self.table.len()));
     }
 
     /// Does with a flow's entry what a packet that is not sent on leaves of it.
-    pub fn after(&mut self, id: EntryId, then: Then, now: Millis, counters: &WorkerCounters) {
+    pub fn after(&mut self, id: EntryId, then: Then, cause: &Cause<'_>, counters: &WorkerCounters) {
         match then {
-            Then::Forget => self.end(id, counters),
+            Then::Forget => self.end(id, cause, counters),
             Then::Keep(debts) => set_debts(&mut self.table.entry_mut(id).flags, debts),
-            Then::Owe(debts) => self.owe(id, debts, now, counters),
+            Then::Owe(debts) => self.owe(id, debts, cause, counters),
         }
     }
 
     /// Ends a flow and remembers it for what it owes, from now on.
-    pub fn owe(&mut self, id: EntryId, debts: Debts, now: Millis, counters: &WorkerCounters) {
-        settle(&mut self.links, self.table.entry(id), counters);
+    pub fn owe(&mut self, id: EntryId, debts: Debts, cause: &Cause<'_>, counters: &WorkerCounters) {
+        let Flows { table, links, log, .. } = self;
+        let entry = table.entry(id);
+        settle((links, log), (id, entry), cause.of(entry), counters);
         self.table.set_state(id, FlowState::Owing);
         let entry = self.table.entry_mut(id);
         entry.link = [LinkId::NONE; 2];
-        entry.last_seen = now;
+        entry.last_seen = cause.now;
         set_debts(&mut entry.flags, debts);
         counters.target(entry.target).owing_flows.add(1);
     }
@@ -276,6 +303,9 @@ impl Flows {
 
     /// Gives a flow to another target.
     pub fn move_to(&mut self, id: EntryId, target: TargetId, generation: u16, counters: &WorkerCounters) {
+        if let Some(log) = &mut self.log {
+            log.moved(id, self.table.entry(id), counters);
+        }
         let entry = self.table.entry_mut(id);
         let from = counters.target(entry.target);
         let to = counters.target(target);
@@ -338,16 +368,16 @@ impl Flows {
         if self.last_overflow.is_some_and(|at| now.since(at) > OVERFLOW_PAST_MS) {
             self.last_overflow = None;
         }
-        let links = &mut self.links;
-        self.table.age(
+        let Flows { table, links, log, .. } = self;
+        table.age(
             steps,
             now,
             |entry| forwarding.timers(entry.key().endpoint()),
-            |entry, ended: Ended| {
+            |id, entry, ended: Ended| {
                 if ended != Ended::Owing {
                     counters.flows_expired.add(1);
                 }
-                settle(links, entry, counters);
+                settle((links, log), (id, entry), (Some(ended), Why::Idle), counters);
             },
         );
         counters.flow_entries.set(u64::from(self.table.len()));
@@ -367,7 +397,15 @@ pub(super) fn count_new(target: TargetId, tcp: bool, counters: &WorkerCounters) 
 
 /// Settles the accounts of a flow that is not live any more: its headers are let go and its target has
 /// a flow less. An entry that is remembered (F-10, R-9) was settled when its flow ended.
-pub(super) fn settle(links: &mut LinkTable, entry: &Entry, counters: &WorkerCounters) {
+pub(super) fn settle(
+    (links, log): (&mut LinkTable, &mut Option<Box<FlowLog>>),
+    (id, entry): (EntryId, &Entry),
+    how: (Option<Ended>, Why),
+    counters: &WorkerCounters,
+) {
+    if let Some(log) = log {
+        log.end(id, entry, how, counters);
+    }
     if entry.state() == FlowState::Owing {
         counters.target(entry.target).owing_flows.sub(1);
     }

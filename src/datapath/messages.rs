@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::capture::Capture;
 use super::counters::ResetTrigger;
 use super::enquiry::Enquiry;
+use super::flow_log::FlowLog;
 use super::forwarding::{Condition, Forwarding};
 use crate::flow::{FlowState, Timers};
 use crate::id::{EndpointId, GatewayId, InterfaceId, Millis, TargetId, WorkerId};
@@ -45,6 +46,10 @@ pub enum ToWorker {
     TellBegun(bool),
     /// Say what would become of a packet; the form comes back by [`FromWorker::Enquiry`].
     Enquire(Box<Enquiry>),
+    /// Log flows from now on.
+    StartFlowLog(Box<FlowLog>),
+    /// Tell of the flows that go on, a few entries a round, and give the log back.
+    StopFlowLog,
     /// Set the worker's clock forward by so many milliseconds (tests of timers only).
     AdvanceClock(u32),
 }
@@ -97,6 +102,8 @@ pub enum FromWorker {
         /// Flows that matched, those beyond the limit too.
         matching: u64,
     },
+    /// The flow log is over, and this is what it was done with.
+    FlowLogOver(Box<FlowLog>),
 }
 
 /// One reset that was sent.

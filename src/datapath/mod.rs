@@ -16,6 +16,7 @@ pub mod counters;
 pub mod decide;
 pub mod enquiry;
 pub mod fast_path;
+pub mod flow_log;
 pub mod flows;
 mod followers;
 pub mod forwarding;

@@ -1,6 +1,7 @@
 //! Making some flows at once: what is alike of them is counted once for all.
 
 use super::counters::WorkerCounters;
+use super::flow_log::Why;
 use super::flows::{Flows, count_new, settle};
 use crate::flow::{
     Cookie, Direction, Entry, EntryId, FlowKey, FlowState, LinkId, NewEntry, NotInserted, Seat,
@@ -73,23 +74,35 @@ impl<'a> Opening<'a> {
     /// Makes a flow, whose header is the last one that was asked for. Whoever had to make room for it is ended first.
     #[inline(always)]
     pub fn take(&mut self, seat: Seat, key: &FlowKey, new: NewEntry) -> (EntryId, &Entry) {
-        let Opening { flows: Flows { table, links, .. }, counters, endpoint, left, gone, link, released } =
-            self;
+        let Opening { flows, counters, endpoint, left, gone, link, released } = self;
+        let Flows { table, links, log, .. } = &mut **flows;
         *left -= 1;
         count_new(new.target, key.protocol() == protocol::TCP, counters);
-        table.take(seat, key, new, |entry| {
+        table.take(seat, key, new, |id, entry| {
             counters.flows_evicted.add(1);
             let [low, high] = entry.link;
             let alike = low == *link && high == LinkId::NONE || low == LinkId::NONE && high == *link;
             if !entry.is_in(FlowState::HalfOpen) || entry.key().endpoint() != *endpoint || !alike {
-                return settle(links, entry, counters);
+                return settle((links, log), (id, entry), (None, Why::Evicted), counters);
             }
             // As `settle` does.
+            if let Some(log) = log {
+                log.end(id, entry, (None, Why::Evicted), counters);
+            }
             (*gone, *released) = (*gone + 1, *released + 1);
             let target = counters.target(entry.target);
             target.active_flows.sub(1);
             target.active_tcp_flows.sub(1);
         })
+    }
+
+    /// Counts the packet that has made a flow, where flow logs are on.
+    #[inline(always)]
+    pub fn count_first(&mut self, id: EntryId, direction: Direction, bytes: u32) {
+        if let Some(log) = &mut self.flows.log {
+            log.open(id);
+            log.count_out(id, direction, bytes);
+        }
     }
 
     /// See [`Flows::stateless_cookie`].

@@ -41,8 +41,12 @@ use super::arrival::{Arrival, Unread, read_arrival};
 use super::capture::Watch;
 use super::counters::{DropReason, WorkerCounters};
 use super::decide::{Debts, Verdict};
-use super::fast_path::{AnswerLane, AnswerLanes, Course, Lane, Lanes, Wire, guess_entries, read_answers};
-use super::flows::{Flows, NoRoom};
+use super::fast_path::{
+    AnswerLane, AnswerLanes, Course, Lane, Lanes, Wire, count_answers, count_lanes, guess_entries,
+    read_answers,
+};
+use super::flow_log::Why;
+use super::flows::{Cause, Flows, NoRoom};
 use super::followers::needs_first;
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
 use super::fragments::Fragments;
@@ -240,6 +244,9 @@ impl<B: PacketBuf> Pipeline<B> {
                 ready += self.express(forwarding, wire, packets, lanes, ready);
             }
         }
+        if let Some(log) = &mut self.flows.log {
+            count_lanes(log, lanes.get(..ready).unwrap_or_default());
+        }
         ready
     }
 
@@ -394,7 +401,8 @@ impl<B: PacketBuf> Pipeline<B> {
             }
             (Verdict::New(debts), _) => {
                 if let Some(id) = found {
-                    self.flows.end(id, &self.counters);
+                    let cause = Cause { why: Why::Replaced, now: self.now, timers: &gateway.timers };
+                    self.flows.end(id, &cause, &self.counters);
                 }
                 self.new_flow(forwarding, packet, arrival, debts);
             }
@@ -403,7 +411,8 @@ impl<B: PacketBuf> Pipeline<B> {
             }
             (Verdict::Drop(reason, then), _) => {
                 if let Some(id) = found {
-                    self.flows.after(id, then, self.now, &self.counters);
+                    let cause = Cause { why: Why::Dropped, now: self.now, timers: &gateway.timers };
+                    self.flows.after(id, then, &cause, &self.counters);
                 }
                 self.counters.dropped(reason);
             }
@@ -442,6 +451,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(link) = self.flows.link_of_new(arrival, arrival.link_header(&packet)) else {
             return self.counters.dropped(DropReason::LinkTableFull);
         };
+        let mut flow = None;
         let begun = match arrival.packet.fragment {
             // Its first fragment found no room (F-12).
             Fragment::Later if needs_first(&arrival.packet) => Err(NoRoom),
@@ -456,6 +466,7 @@ impl<B: PacketBuf> Pipeline<B> {
         };
         let cookie = match begun {
             Ok(id) => {
+                flow = Some(id);
                 if fail_open {
                     self.counters.gateway(arrival.gateway).fail_open_flows.add(1);
                 }
@@ -476,7 +487,17 @@ impl<B: PacketBuf> Pipeline<B> {
         if self.tells_begun && arrival.facts().opens() {
             self.tell_begun(&arrival.key, arrival.direction, target_id);
         }
-        self.encapsulate(forwarding, packet, arrival, target_id, target, cookie);
+        if self.encapsulate(forwarding, packet, arrival, target_id, target, cookie) {
+            self.count_out(flow, arrival);
+        }
+    }
+
+    /// Counts a packet that was sent on to its flow's target, where flow logs are on.
+    #[inline]
+    fn count_out(&mut self, flow: Option<EntryId>, arrival: &Arrival) {
+        if let (Some(log), Some(id)) = (&mut self.flows.log, flow) {
+            log.count_out(id, arrival.direction, arrival.packet.total_len);
+        }
     }
 
     /// Moves a flow to a healthy target (`rebalance`, T-1, T-2, T-4). With none it stays.
@@ -513,13 +534,15 @@ impl<B: PacketBuf> Pipeline<B> {
         match forwarding.target(target_id, generation) {
             Some(target) => {
                 let cookie = self.flows.table.cookie(id);
-                self.encapsulate(forwarding, packet, arrival, target_id, target, cookie);
+                if self.encapsulate(forwarding, packet, arrival, target_id, target, cookie) {
+                    self.count_out(Some(id), arrival);
+                }
             }
             None => self.counters.dropped(DropReason::NoTarget),
         }
     }
 
-    /// Puts the outer headers in place of the link header (W-1 to W-3) and sends the packet.
+    /// Puts the outer headers in place of the link header (W-1 to W-3) and sends the packet; returns whether it could.
     #[inline]
     fn encapsulate(
         &mut self,
@@ -529,16 +552,18 @@ impl<B: PacketBuf> Pipeline<B> {
         target_id: TargetId,
         target: &Target,
         cookie: Cookie,
-    ) {
+    ) -> bool {
         let underlay = &forwarding.underlay;
         let Some(inner_len) = fits(arrival.packet.total_len, underlay.mtu) else {
             return self.too_big(forwarding, packet, arrival, (target_id, target), cookie); // M-2
         };
         if let Err(reason) = self.seal(forwarding, &mut packet, inner_len, arrival, target, cookie) {
-            return self.counters.dropped(reason);
+            self.counters.dropped(reason);
+            return false;
         }
         let fate = Fate::Forwarded { target: target_id, bytes: arrival.packet.total_len };
         self.outbound.send(underlay.port, packet, fate, &self.counters);
+        true
     }
 
     /// Makes a frame that begins with the arrival's link header and then has `inner_len` bytes of IP packet
@@ -604,6 +629,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let no_cookie = if any_unread { lanes.iter().filter(unread).count() } else { 0 };
         self.counters.lookups_by_cookie.add((burst.len() - no_cookie) as u64);
         let ready = self.express_back(forwarding, burst, lanes);
+        self.count_back(burst, lanes, ready);
         let ways = lanes.iter().map(|lane| (lane.leaves_by, lane.fate));
         self.outbound.send_from_front(burst, ready, ways, &self.counters);
         if !burst.is_empty() {
@@ -611,6 +637,16 @@ impl<B: PacketBuf> Pipeline<B> {
             self.mixed_answers(forwarding, (port, steered), burst, (rest, careful));
         }
         self.answer_lanes = Some(kept);
+    }
+
+    /// Counts the first answers of a burst, which were made ready, where flow logs are on.
+    #[inline]
+    fn count_back(&mut self, packets: &[B], lanes: &[AnswerLane], ready: usize) {
+        let Flows { table, log, .. } = &mut self.flows;
+        if let Some(log) = log {
+            let packets = packets.get(..ready).unwrap_or_default();
+            count_answers(log, table, packets, lanes);
+        }
     }
 
     /// What is left of a burst when one needed more than the fast path, in order: that one, then again as many as
@@ -640,6 +676,7 @@ impl<B: PacketBuf> Pipeline<B> {
             }
             if lanes.first().is_some_and(|next| next.course == Course::Plain) {
                 let ready = self.express_back(forwarding, packets.as_mut_slice(), lanes);
+                self.count_back(packets.as_slice(), lanes, ready);
                 for (packet, lane) in packets.by_ref().zip(lanes.iter()).take(ready) {
                     self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
                 }

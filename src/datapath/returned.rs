@@ -49,6 +49,9 @@ impl<B: PacketBuf> Pipeline<B> {
     ) -> Result<Way, DropReason> {
         let (way, id, inner, direction) = self.way_of_answer(forwarding, packet.bytes(), answer)?;
         self.flows.note_returned(id, &inner, direction, self.now, forwarding);
+        if let Some(log) = &mut self.flows.log {
+            log.count_back(id, direction, inner.total_len);
+        }
         Ok(way)
     }
 

@@ -64,7 +64,8 @@ pub fn clamp_mss<B: PacketBuf>(packet: &mut B, arrival: &Arrival, mtu: u16, coun
 }
 
 impl<B: PacketBuf> Pipeline<B> {
-    /// A packet that does not fit the target side: split if its sender allows it, else its sender is told.
+    /// A packet that does not fit the target side: split if its sender allows it, else its sender is told. Returns
+    /// whether it was sent on.
     #[cold]
     pub(super) fn too_big(
         &mut self,
@@ -73,7 +74,7 @@ impl<B: PacketBuf> Pipeline<B> {
         arrival: &Arrival,
         (target_id, target): (TargetId, &Target),
         cookie: Cookie,
-    ) {
+    ) -> bool {
         let room = room(forwarding.underlay.mtu);
         let start = usize::from(arrival.link_len);
         let ip = packet.bytes().get(start..start + arrival.packet.total_len as usize).unwrap_or_default();
@@ -83,6 +84,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 if let Err(reason) = sent {
                     self.counters.dropped(reason);
                 }
+                return sent.is_ok();
             }
             Err(NotSplit::DontFragment) => {
                 let error = IcmpError::TooBig { mtu: room };
@@ -93,6 +95,7 @@ impl<B: PacketBuf> Pipeline<B> {
             Err(NotSplit::Malformed) => self.counters.dropped(DropReason::IpMalformed),
             Err(NotSplit::NoRoom) => self.counters.dropped(DropReason::TooBigForTarget),
         }
+        false
     }
 
     /// Sends a packet's pieces to the target under the flow's cookie and source port. If one

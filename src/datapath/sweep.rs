@@ -15,6 +15,8 @@ use arrayvec::ArrayVec;
 
 use super::counters::{ResetTrigger, Suppressed, WorkerCounters};
 use super::decide::{Debts, Unasked, unasked};
+use super::flow_log::Why;
+use super::flows::Cause;
 use super::forwarding::{Condition, Conditions, Forwarding};
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
@@ -203,7 +205,9 @@ impl<B: PacketBuf> Pipeline<B> {
         if told > 0 {
             self.counters.troubles(target).reset_flows.add(1);
             self.spend(forwarding, gateway_id, told);
-            self.flows.owe(id, Debts::BOTH, self.now, &self.counters);
+            let why = Why::Reset(ResetTrigger::Proactive);
+            let cause = Cause { why, now: self.now, timers: &gateway.timers };
+            self.flows.owe(id, Debts::BOTH, &cause, &self.counters);
         }
         // Of whom no acknowledgement is known, nobody can be told: the flow stays for.
         told > 0 || !short

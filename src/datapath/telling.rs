@@ -6,6 +6,8 @@
 use super::arrival::Arrival;
 use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::decide::{Surroundings, Then};
+use super::flow_log::Why;
+use super::flows::Cause;
 use super::forwarding::{Forwarding, Gateway};
 use super::messages::{BegunRecord, FromWorker, ResetRecord};
 use super::outbound::Fate;
@@ -73,7 +75,9 @@ impl<B: PacketBuf> Pipeline<B> {
         self.record(trigger, arrival.gateway, target, &arrival.key, arrival.direction);
         self.spend(forwarding, arrival.gateway, 1);
         if let Some(id) = found {
-            self.flows.after(id, then, self.now, &self.counters);
+            let timers = forwarding.timers(arrival.endpoint);
+            let cause = Cause { why: Why::Reset(trigger), now: self.now, timers: &timers };
+            self.flows.after(id, then, &cause, &self.counters);
         }
         let fate = Fate::Answered { trigger, gateway: arrival.gateway, target };
         self.outbound.send(arrival.port, packet, fate, &self.counters);

@@ -4,6 +4,8 @@
 //! and does a bounded step of ageing, and of a walk or a scan if there is one (F-13). It knows neither DPDK nor
 //! the clock: [`Worker::round`] is given the time, so tests play whole histories through it.
 
+mod flow_log;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,7 @@ use super::capture::{Departing, Watch};
 use super::counters::{MAX_GATEWAYS, MAX_TARGETS, WorkerCounters};
 use super::enquiry::Enquiry;
 use super::fast_path::{AnswerLane, Lane};
+use super::flow_log::FlowLog;
 use super::flows::Flows;
 use super::forwarding::{Conditions, Forwarding};
 use super::fragments::Fragments;
@@ -97,6 +100,8 @@ pub struct Worker<Q: PortQueue> {
     scan: Option<Scan>,
     /// How old the flows are.
     ages: Ages,
+    /// A flow log that is over and waits for room in the ring.
+    over: Option<Box<FlowLog>>,
     /// The control core had messages for this round.
     told: bool,
     /// Entries that the ageing hand is due to look at.
@@ -153,6 +158,7 @@ impl<Q: PortQueue> Worker<Q> {
             enquiry: None,
             scan: None,
             ages,
+            over: None,
             told: false,
             age_due: 0,
             aged_at: Millis(0),
@@ -177,6 +183,7 @@ impl<Q: PortQueue> Worker<Q> {
                 self.pipeline.counters.slept_cycles.add(began.wrapping_sub(ended));
             }
         }
+        self.end_flow_log();
         self.pipeline.give_up_waiting();
         self.pipeline.fragments.give_up(&self.pipeline.counters);
     }
@@ -205,6 +212,7 @@ impl<Q: PortQueue> Worker<Q> {
         self.told
             || self.scan.is_some()
             || self.enquiry.is_some()
+            || self.ends_flow_log()
             || self.pipeline.sweep.is_on()
             || self.age_due > 0
     }
@@ -214,6 +222,9 @@ impl<Q: PortQueue> Worker<Q> {
         self.pipeline.now = now.plus(self.clock_ahead);
         self.pipeline.now_cycles = now_cycles;
         self.pipeline.outbound.begin_round(now_cycles);
+        if let Some(log) = &mut self.pipeline.flows.log {
+            log.note_time(self.pipeline.now, now_cycles);
+        }
         self.take_messages();
         let mut handled = 0;
         for number in 0..self.ports.len() {
@@ -248,6 +259,9 @@ impl<Q: PortQueue> Worker<Q> {
         self.flush();
         self.age();
         self.scan();
+        if self.has_flow_log() {
+            self.tend_flow_log();
+        }
         handled + from_host
     }
 
@@ -391,6 +405,8 @@ impl<Q: PortQueue> Worker<Q> {
                     self.pipeline.answer_enquiry(&self.forwarding, &mut enquiry);
                     self.give_back(enquiry);
                 }
+                ToWorker::StartFlowLog(log) => self.start_flow_log(log),
+                ToWorker::StopFlowLog => self.stop_flow_log(),
                 ToWorker::AdvanceClock(ms) => {
                     self.clock_ahead = self.clock_ahead.wrapping_add(ms);
                     self.pipeline.now = self.pipeline.now.plus(ms);

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::account::Account;
 use super::entry::Entry;
 use super::index::Bucket;
 use super::pages::{self, MIB_2, PageKind, Pages};
@@ -26,6 +27,8 @@ unsafe impl Plain for Entry {}
 unsafe impl Plain for Bucket {}
 // SAFETY: `repr(C)`, unsigned numbers only.
 unsafe impl Plain for Header {}
+// SAFETY: `repr(C)`, unsigned numbers only.
+unsafe impl Plain for Account {}
 // SAFETY: a number.
 unsafe impl Plain for u32 {}
 

@@ -6,6 +6,7 @@
 //! call, no allocation once [`Table::new`] has returned, no panic on any input, and bounded work in
 //! every call. One table belongs to one worker; nothing in it is shared.
 
+mod account;
 mod cookie;
 mod entry;
 mod free;
@@ -18,6 +19,7 @@ mod queue;
 mod table;
 mod timers;
 
+pub use account::{Account, Accounts};
 pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie, OwnCookies};
 pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};

@@ -192,7 +192,7 @@ impl Table {
     pub fn insert(&mut self, hash: u64, key: &FlowKey, new: NewEntry) -> Result<Inserted, NotInserted> {
         let mut evicted = None;
         let seat = self.seat(hash, key)?;
-        let (id, _) = self.take(seat, key, new, |gone| evicted = Some(gone.copy()));
+        let (id, _) = self.take(seat, key, new, |_, gone| evicted = Some(gone.copy()));
         self.look_ahead(1);
         Ok(Inserted { id, evicted })
     }
@@ -224,7 +224,7 @@ impl Table {
         Seat { room, vacancy }: Seat,
         key: &FlowKey,
         new: NewEntry,
-        gone: impl FnOnce(&Entry),
+        gone: impl FnOnce(EntryId, &Entry),
     ) -> (EntryId, &Entry) {
         let number = match room {
             Room::Unused(number) => {
@@ -238,13 +238,13 @@ impl Table {
                 number
             }
             Room::Ended(number) => {
-                gone(self.entries.at(number));
+                gone(EntryId(number), self.entries.at(number));
                 self.leave_bucket(number);
                 self.ended.pop(&mut self.header.at_mut(0).ended);
                 number
             }
             Room::HalfOpen(number) => {
-                gone(self.entries.at(number));
+                gone(EntryId(number), self.entries.at(number));
                 self.leave_bucket(number);
                 self.half_open.pop(&mut self.header.at_mut(0).half_open);
                 number

@@ -15,17 +15,19 @@ use flowgate::control::explain::story::flags;
 use flowgate::control::explain::{Asked, NotExplained, Packets, Tuple};
 use flowgate::control::failover::FailoverList;
 use flowgate::control::health::{AnswerTimes, HealthState, ReasonCode};
+use flowgate::control::logging::{Filter as LogFilter, LogControl};
 use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
+use flowgate::control::socket::methods::flow_log::StartFlowLog;
 use flowgate::control::socket::views::{
     BurstClass, CaptureQuery, ChoiceView, ChosenView, CounterScope, CounterSet, Counters, EndpointView,
-    ExplainedOutcome, ExplainedStep, Explanation, Fate, FlowEffect, FlowPage, FlowQuery, FlowRecord,
-    FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView, LongestBurst, LookUps,
-    NeighbourView, NextHopView, Overview, PacketView, PortView, Preview, Protocol, RouteView, WorkerLoad,
-    WorkerMemory, WorkerView,
+    ExplainedOutcome, ExplainedStep, Explanation, Fate, FlowEffect, FlowLogState, FlowLogView, FlowPage,
+    FlowQuery, FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
+    LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PacketView, PortView, Preview, Protocol,
+    RouteView, WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
-    Applied, CaptureError, ChangeError, ControlListener, Limits, Service, TargetStatus, Unavailable, Waiting,
-    methods, serve,
+    Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus,
+    Unavailable, Waiting, methods, serve,
 };
 use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::capture::record::{Point, Record, Verdict};
@@ -45,6 +47,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::mpsc::UnboundedSender;
+use tracing::level_filters::LevelFilter;
 
 pub use recorded::records;
 
@@ -84,6 +87,8 @@ pub struct Fake {
     captures: Rc<()>,
     /// The worker's ends of captures.
     capturing: RefCell<Vec<Box<Capture>>>,
+    log: LogControl,
+    flow_log: RefCell<FlowLogView>,
     events: Sender<Event>,
 }
 
@@ -115,6 +120,8 @@ impl Fake {
             readings: Cell::new(0),
             captures: Rc::new(()),
             capturing: RefCell::default(),
+            log: LogControl::detached(LogFilter::of(LevelFilter::INFO)),
+            flow_log: RefCell::default(),
             events: Sender::new(QUEUE),
         }
     }
@@ -487,6 +494,40 @@ impl Service for Fake {
             filter: "all packets".to_owned(),
             slot: Rc::clone(&self.captures),
         }))
+    }
+
+    fn log(&self) -> LogControl {
+        self.log.clone()
+    }
+
+    fn flow_log(&self) -> FlowLogView {
+        self.flow_log.borrow().clone()
+    }
+
+    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
+        let mut view = self.flow_log.borrow_mut();
+        if view.state != FlowLogState::Off {
+            return Err(FlowLogRefused::OnAlready(view.to.clone().unwrap()));
+        }
+        let options = asked.options(|name| Path::new("/var/lib/flowgate/flow-logs").join(name)).unwrap();
+        *view = FlowLogView {
+            state: FlowLogState::On,
+            to: Some(options.to.to_string()),
+            since: Some(self.now()),
+            sample_one_in: Some(options.one_in),
+            interim_seconds: options.interim.map(|time| time.as_secs()),
+            ..FlowLogView::default()
+        };
+        Ok(view.clone())
+    }
+
+    fn stop_flow_log(&self) -> Result<FlowLogView, FlowLogRefused> {
+        let mut view = self.flow_log.borrow_mut();
+        if view.state == FlowLogState::Off {
+            return Err(FlowLogRefused::NotOn);
+        }
+        view.state = FlowLogState::Off;
+        Ok(view.clone())
     }
 
     fn events(&self) -> Receiver<Event> {

@@ -11,13 +11,14 @@ use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
 use flowgate::datapath::decide::account::Reason;
 use flowgate::datapath::enquiry::Enquiry;
+use flowgate::datapath::flow_log::{FlowLog, FlowReport, Sampling};
 use flowgate::datapath::forwarding::{Condition, Forwarding, Gateway, Policy, Target, Underlay};
 use flowgate::datapath::host::{FromHost, HostPort, ToHost};
 use flowgate::datapath::messages::{FromWorker, ToWorker};
 use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::steering::Steering;
 use flowgate::datapath::worker::{Worker, WorkerParts};
-use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
+use flowgate::flow::{Accounts, HashSeed, Pages, Table, TableConfig, Timers};
 use flowgate::id::{GatewayId, InterfaceId, Millis, PortId, TargetId, WorkerId};
 use flowgate::io::PacketBuf;
 use flowgate::io::memory::{MemoryBuf, MemoryPort};
@@ -80,6 +81,8 @@ pub struct Bench {
     pub checksum_by_port: bool,
     /// The target side's MTU.
     pub mtu: u16,
+    /// What the workers report of flows, while flow logs are on.
+    pub reports: Vec<rtrb::Consumer<FlowReport>>,
     /// What the workers told that was not a retired forwarding state.
     pub told: Vec<FromWorker>,
     /// Forms that came back.
@@ -130,6 +133,7 @@ impl Bench {
             udp_checksum: false,
             checksum_by_port: false,
             mtu: 1600,
+            reports: Vec::new(),
             told: Vec::new(),
             enquiries: Vec::new(),
             because: Vec::new(),
@@ -265,6 +269,33 @@ impl Bench {
         for control in &mut self.control {
             control.push(message()).unwrap();
         }
+    }
+
+    /// Switches flow logs on, with room for so many reports of each worker.
+    pub fn start_flow_log(&mut self, room: usize, one_in: u32, interim_ms: Option<u32>) {
+        let seed = HashSeed::from_secret(b"a site's secret");
+        self.reports.clear();
+        for (worker, control) in self.workers.iter().zip(&mut self.control) {
+            let accounts = Accounts::new(worker.flows().table.capacity(), Pages::Small).unwrap();
+            let (reports, ring) = rtrb::RingBuffer::new(room);
+            let log = FlowLog::new(accounts, reports, Sampling { seed: seed.clone(), one_in }, interim_ms);
+            control.push(ToWorker::StartFlowLog(Box::new(log))).unwrap();
+            self.reports.push(ring);
+        }
+        self.rounds();
+    }
+
+    /// Switches flow logs off; the reports of flows that go on are among those that come next.
+    pub fn stop_flow_log(&mut self) {
+        self.push(|| ToWorker::StopFlowLog);
+        for _ in 0..100 {
+            self.rounds();
+        }
+    }
+
+    /// What was reported since this was last asked, by worker.
+    pub fn reports(&mut self) -> Vec<FlowReport> {
+        self.reports.iter_mut().flat_map(|ring| std::iter::from_fn(|| ring.pop().ok())).collect()
     }
 
     /// Lets every worker go rounds until nothing moves.

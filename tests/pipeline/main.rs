@@ -9,6 +9,7 @@ mod defaults;
 mod explain;
 mod failover;
 mod fast_path;
+mod flow_log;
 mod flows;
 mod foresight;
 mod forged;

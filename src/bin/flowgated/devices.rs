@@ -62,9 +62,9 @@ impl Devices {
             extra: config.eal.args.clone(),
         };
         let arguments = eal_config.arguments(&hugepages::Hugepages::of_this_machine()?)?;
-        tracing::debug!(?arguments, "starting DPDK");
+        tracing::debug!(name: "dpdk_starts", ?arguments, "DPDK starts");
         let eal = Eal::start(&arguments)?;
-        tracing::info!(version = Eal::version(), hugepages = eal.has_hugepages(), "DPDK has started");
+        tracing::info!(name: "dpdk_started", version = Eal::version(), hugepages = eal.has_hugepages(), "DPDK has started");
 
         let mut pools = Vec::new();
         for worker in 0..config.workers.cores.len() {
@@ -109,9 +109,9 @@ impl Devices {
                 Offloads { udp_checksum: is_underlay && config.underlay.udp_checksum },
             )?;
             tracing::info!(
-                port = %port.name, device = opened.device(), driver = opened.driver(), mtu = opened.mtu(),
+                name: "port_opened", port = %port.name, device = opened.device(), driver = opened.driver(), mtu = opened.mtu(),
                 queues = opened.queues(), rss = opened.rss().is_some(),
-                udp_checksum = opened.offloads().udp_checksum, "port is open"
+                udp_checksum = opened.offloads().udp_checksum, "a port is open"
             );
             ports.push(opened);
         }

@@ -114,7 +114,10 @@ fn steering(config: &NodeConfig, port: &Port) -> Option<Steering> {
     let foretold = port.rss().filter(|rss| rss.ports && !rss.key.is_empty());
     let steering = foretold.and_then(|rss| Steering::new(&rss.table, workers));
     if workers > 1 {
-        tracing::info!(steered = steering.is_some(), "answers arrive at the worker that owns their flow");
+        tracing::info!(
+            name: "answers_steered", steered = steering.is_some(),
+            "whether answers arrive at the worker that owns their flow"
+        );
     }
     steering
 }

@@ -84,7 +84,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         for (key, before) in &self.changed {
             if let Err(error) = fs::write(key, before) {
-                tracing::warn!(key = %key.display(), before, %error, "could not be put back");
+                tracing::warn!(name: "kernel_key_not_put_back", key = %key.display(), before, %error, "a key of the kernel could not be put back");
             }
         }
     }

@@ -126,7 +126,7 @@ fn tap(links: &mut Links, interface: &NodeInterface, port: &Port) -> Result<Tap,
     {
         // A kernel without IPv6 has no such keys; if it is needed after all, the address is refused below.
         if let Err(error) = fs::write(&key, value) {
-            tracing::debug!(key = %key.display(), %error, "not set");
+            tracing::debug!(name: "kernel_key_not_set", key = %key.display(), %error, "a key of the kernel could not be set");
         }
     }
     links
@@ -137,6 +137,6 @@ fn tap(links: &mut Links, interface: &NodeInterface, port: &Port) -> Result<Tap,
             .add_address(index, own.address, own.prefix_length)
             .map_err(|error| format!("the tap {name} cannot be given the address {own}: {error}"))?;
     }
-    tracing::info!(interface = %interface.name, host_interface = name, "the tap is set up");
+    tracing::info!(name: "tap_set_up", interface = %interface.name, host_interface = name, "a tap is set up");
     Ok(tap)
 }

@@ -9,14 +9,16 @@ mod guard;
 mod host;
 mod start;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use flowgate::control::elbv2::Endpoint;
+use flowgate::control::logging::{self, Filter, LogControl, Look};
 use flowgate::control::node::{LogFormat, NodeConfig};
 use flowgate::control::store;
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
 
 /// Flowgate, a Gateway Load Balancer for bare metal: spreads flows over appliances behind GENEVE and
 /// ends the flows of a dead appliance with a TCP reset.
@@ -32,6 +34,14 @@ struct Arguments {
     /// the kernel has to do with the interfaces.
     #[arg(long)]
     check: bool,
+
+    /// What to log, in place of the configuration's level: a level, or levels of parts of the program too.
+    #[arg(long, env = "FLOWGATE_LOG", value_name = "FILTER")]
+    log_level: Option<String>,
+
+    /// How a log line looks, in place of the configuration's.
+    #[arg(long, env = "FLOWGATE_LOG_FORMAT", value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
 
     /// Let the control socket set the clock forward. For tests of timers.
     #[arg(long, hide = true)]
@@ -77,18 +87,27 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
         }
         return Ok(());
     }
-    log_to_stderr(&config);
-    start::run(&config, arguments.debug_clock)
+    let log = log_to_stderr(&config, arguments)?;
+    let ran = start::run(&config, arguments.debug_clock, &log);
+    // The refusal, if there is one, comes last.
+    log.flush();
+    ran
 }
 
-/// Logs as the configuration says; the environment variable `FLOWGATE_LOG` wins over its level.
-fn log_to_stderr(config: &NodeConfig) {
-    let level = config.log.level.as_str();
-    let filter = EnvFilter::try_from_env("FLOWGATE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    match config.log.format {
-        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
-        LogFormat::Json => log.json().init(),
-    }
+/// Logs as the command line says, or the environment, or else the configuration.
+fn log_to_stderr(config: &NodeConfig, arguments: &Arguments) -> Result<LogControl, Refusal> {
+    let configured = Filter::read(config.log.level.as_str(), &Filter::of(LevelFilter::INFO))?;
+    let filter = match arguments.log_level.as_deref().map(str::trim) {
+        None | Some("") => configured,
+        Some(text) => Filter::read(text, &configured).map_err(|error| format!("--log-level: {error}"))?,
+    };
+    let on_terminal = std::io::stderr().is_terminal();
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let text = Look::Text { colours: on_terminal && !no_colour };
+    let look = match arguments.log_format.unwrap_or(config.log.format) {
+        LogFormat::Text => text,
+        LogFormat::Auto if on_terminal => text,
+        LogFormat::Auto | LogFormat::Json => Look::Json,
+    };
+    Ok(logging::start(look, filter)?)
 }

@@ -11,19 +11,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use flowgate::control::compile::Compiler;
-use flowgate::control::core::{Core, CoreParts, NetworkParts};
+use flowgate::control::core::{Core, CoreParts, FlowLogParts, NetworkParts};
 use flowgate::control::elbv2;
 use flowgate::control::events::Timestamp;
+use flowgate::control::flow_log;
 use flowgate::control::health::HealthEngine;
 use flowgate::control::health::check::SocketChecker;
 use flowgate::control::host::HostMover;
 use flowgate::control::http;
+use flowgate::control::logging::LogControl;
 use flowgate::control::model::{ChangeRecord, State};
 use flowgate::control::monitor;
 use flowgate::control::neighbours::Neighbours;
 use flowgate::control::netlink::watch;
 use flowgate::control::node::{HugePages, NodeConfig, Socket};
-use flowgate::control::socket::{ControlListener, Limits, methods, serve};
+use flowgate::control::socket::{ControlListener, Limits, Service, methods, serve};
 use flowgate::control::store::Store;
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
 use flowgate::datapath::counters::WorkerCounters;
@@ -54,7 +56,7 @@ const QUESTIONS: usize = 4096;
 const LAST_SAVE: Duration = Duration::from_secs(2);
 
 /// Runs the daemon until it is told to stop.
-pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
+pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(), Refusal> {
     let mut store = Store::open(&config.state_directory)?;
     let (state, is_seed) = store.load(config.objects.as_deref())?;
     config.agrees_with(&state)?;
@@ -69,9 +71,9 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let (kernel_links, findings) = survey(config)?;
     for Finding { is_fault, text } in findings {
         if is_fault {
-            tracing::warn!("{text}");
+            tracing::warn!(name: "kernel_fault", "{text}");
         } else {
-            tracing::info!("{text}");
+            tracing::info!(name: "kernel_note", "{text}");
         }
     }
     let _guard = Guard::new(config, &kernel_links)?;
@@ -91,6 +93,14 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut threads = Threads::start(config, &devices, &clock, workers, &stop)?;
     affinity::confine_to(&devices::control_cores(config)?)?;
+    log.start_thread()?;
+    let flow_logs = flow_log::Threads::default();
+    let flow_log = FlowLogParts {
+        folder: config.flow_log.folder(&config.state_directory),
+        seed: seed.clone(),
+        threads: flow_logs.clone(),
+        from_start: config.flow_log.options(&config.state_directory),
+    };
     if let Some(mover) = mover {
         threads.start_host(&devices, mover)?;
     }
@@ -110,6 +120,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
             network: NetworkParts { neighbours: Neighbours::new(static_neighbours(config)), questions },
             ports: Box::new(move || views.views()),
             buffers: Box::new(move || pools.buffers()),
+            log: log.clone(),
+            flow_log,
         });
         let _ending = Ending(Rc::clone(&core));
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
@@ -134,13 +146,17 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
                 None => std::future::pending().await,
             }
         };
-        tracing::info!(socket = %config.socket.path.display(), "flowgated is ready");
+        tracing::info!(
+            name: "ready", socket = %config.socket.path.display(), version = env!("FLOWGATE_VERSION"),
+            generation = Service::state(&*core).generation(), workers = config.workers.cores.len(),
+            "flowgated is ready"
+        );
         tokio::select! {
             served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
             served = api => served?,
             served = monitored => served?,
             () = core.run(news) => {}
-            signal = stops.any() => tracing::info!("stopping: {signal}"),
+            signal = stops.any() => tracing::info!(name: "stopping", signal, "flowgated stops"),
         }
         Ok(())
     }));
@@ -148,6 +164,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool) -> Result<(), Refusal> {
     // A change that nobody was answered yet may still be on its way to a disk that hangs: it is stored as a whole or
     // not at all, whenever the process ends.
     runtime.shutdown_timeout(LAST_SAVE);
+    flow_logs.join();
     ran
 }
 
@@ -196,7 +213,7 @@ fn raise_descriptor_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, allowed)| setrlimit(Resource::RLIMIT_NOFILE, allowed, allowed));
     if let Err(error) = raised {
-        tracing::warn!(%error, "the limit of file descriptors could not be raised");
+        tracing::warn!(name: "descriptor_limit", %error, "the limit of file descriptors could not be raised");
     }
 }
 
@@ -227,12 +244,14 @@ fn build_workers(
         let (capacity, table_pages) = (table.capacity(), table.pages());
         let packet_pages = devices.page_size(u16::from(id.0));
         tracing::info!(
+            name: "worker_memory",
             worker = id.0,
             core,
             flows = capacity,
             table_mib = table.bytes() >> 20,
-            "memory: packets in {}, flow table in {table_pages}",
-            page_name(packet_pages),
+            packets_in = page_name(packet_pages),
+            flow_table_in = %table_pages,
+            "a worker has its memory"
         );
         let mut link = WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker);
         (link.packet_pages, link.table_pages) = (packet_pages, table_pages);
@@ -280,16 +299,12 @@ impl Threads {
     ) -> Result<Threads, Refusal> {
         let idle = config.workers.idle_sleep().map_or(Idle::Poll, Idle::Sleep);
         let mut threads = Threads { stop: Arc::clone(stop), handles: Vec::new() };
-        let (ready, started) = std::sync::mpsc::channel::<Result<(), String>>();
+        let (ready, started) = std::sync::mpsc::channel::<(usize, Result<std::io::Result<()>, String>)>();
         for (number, (mut worker, core)) in workers.into_iter().zip(&config.workers.cores).enumerate() {
             let (eal, clock, stop) = (devices.eal.clone(), clock.clone(), Arc::clone(stop));
             let (ready, core) = (ready.clone(), *core);
             let run = move || {
-                if idle != Idle::Poll
-                    && let Err(error) = affinity::wake_on_time()
-                {
-                    tracing::warn!(%error, "a worker at rest may wake some 50 µs late");
-                }
+                let on_time = if idle == Idle::Poll { Ok(()) } else { affinity::wake_on_time() };
                 let begun = affinity::pin_to(core)
                     .map_err(|error| error.to_string())
                     .and_then(|()| WorkerThread::register(&eal).map_err(|error| error.to_string()));
@@ -297,11 +312,11 @@ impl Threads {
                     Ok(registered) => registered,
                     Err(error) => {
                         // Whoever waits for it gives the reason.
-                        ready.send(Err(error)).ok();
+                        ready.send((number, Err(error))).ok();
                         return;
                     }
                 };
-                ready.send(Ok(())).ok();
+                ready.send((number, Ok(on_time))).ok();
                 worker.run(&clock, idle, &stop);
                 drop(worker);
                 drop(registered);
@@ -311,8 +326,13 @@ impl Threads {
         }
         drop(ready);
         for _ in 0..threads.handles.len() {
-            if let Ok(Err(error)) = started.recv() {
-                return Err(error.into());
+            match started.recv() {
+                Ok((_, Err(error))) => return Err(error.into()),
+                // A worker itself says nothing.
+                Ok((worker, Ok(Err(error)))) => {
+                    tracing::warn!(name: "worker_wakes_late", worker, %error, "a worker at rest may wake some 50 µs late");
+                }
+                Ok((_, Ok(Ok(())))) | Err(_) => {}
             }
         }
         Ok(threads)
@@ -325,7 +345,7 @@ impl Threads {
             // Packets are made and freed by it, which DPDK does faster for threads that it knows.
             let registered = WorkerThread::register(&eal);
             if let Err(error) = &registered {
-                tracing::warn!(%error, "the host's thread is not known to DPDK");
+                tracing::warn!(name: "host_thread_unknown", %error, "the host's thread is not known to DPDK");
             }
             mover.run(&stop);
             drop(mover);
@@ -342,7 +362,7 @@ impl Drop for Threads {
         self.stop.store(true, Ordering::Relaxed);
         for handle in self.handles.drain(..) {
             if handle.join().is_err() {
-                tracing::error!("a worker ended by a panic");
+                tracing::error!(name: "worker_panicked", "a worker ended by a panic");
             }
         }
     }

@@ -8,6 +8,7 @@ mod capture;
 mod change;
 mod explain;
 mod local;
+mod logs;
 mod objects;
 mod paging;
 mod placement;
@@ -24,6 +25,7 @@ pub(super) use capture::CaptureFlags;
 pub(super) use change::{ChangeFlags, Changing, Patience};
 pub(super) use explain::ExplainFlags;
 pub(super) use local::{CompletionsFlags, ManFlags};
+pub(super) use logs::{FlowLogVerb, LogLevelFlags};
 pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
 pub(super) use paging::{Listing, NoFlags, Paging};
 pub(super) use placement::SubnetsFlags;
@@ -198,6 +200,11 @@ pub(super) enum Verb {
     DescribeWorkers(WorkersFlags),
     /// List this node's ports.
     DescribePorts,
+    /// Show what the daemon logs, or have it log more or less.
+    LogLevel(LogLevelFlags),
+    /// Start, stop or show the flow log: a record of every flow that ends.
+    #[command(subcommand)]
+    FlowLog(FlowLogVerb),
     /// Call any method of the control socket with parameters in JSON.
     Rpc(RpcFlags),
     /// Print the script by which a shell completes this command's words.

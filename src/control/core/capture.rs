@@ -38,7 +38,7 @@ impl Core {
             let (capture, captured) = Capture::new(filter, bounds, ports.len(), clock.clone());
             (ToWorker::Capture(capture), captured)
         });
-        tracing::info!(filter = in_words(query), "a capture begins");
+        tracing::info!(name: "capture_begun", filter = in_words(query), "a capture begins");
         Ok(CaptureStream::new(CaptureParts {
             workers,
             ports,

@@ -63,7 +63,7 @@ impl Failovers {
             }),
             Ok(None) => Kept::default(),
             Err(error) => {
-                tracing::warn!(%error, "the failover records of before cannot be read");
+                tracing::warn!(name: "failover_records_unread", %error, "the failover records of before cannot be read");
                 Kept::default()
             }
         };
@@ -115,12 +115,17 @@ impl Failovers {
 fn put_aside(file: &RecordFile, fault: &NotReadable) {
     let path = file.path();
     match file.put_aside() {
-        Ok(aside) => tracing::warn!(
-            "{}: {fault}; the failover records begin anew, and the file is kept as {}",
-            path.display(),
-            aside.display()
-        ),
-        Err(error) => tracing::warn!(%error, "{}: {fault}; the failover records begin anew", path.display()),
+        Ok(aside) => {
+            let (path, aside) = (path.display(), aside.display());
+            tracing::warn!(
+                name: "failover_records_put_aside", %path, %fault, %aside,
+                "the failover records begin anew, and the file of before is kept"
+            );
+        }
+        Err(error) => {
+            let path = path.display();
+            tracing::warn!(name: "failover_records_damaged", %path, %fault, %error, "the failover records begin anew");
+        }
     }
 }
 
@@ -441,13 +446,13 @@ impl Writer {
         match written {
             Ok(()) => {
                 if self.fault.take().is_some() {
-                    tracing::info!("failover records are stored again");
+                    tracing::info!(name: "failover_records_stored_again", "failover records are stored again");
                 }
             }
             Err(error) => {
                 let fault = error.to_string();
                 if self.fault.is_none() {
-                    tracing::warn!(%fault, "failover records cannot be stored; they are kept in memory, and tried again");
+                    tracing::warn!(name: "failover_records_not_stored", %fault, "failover records cannot be stored; they are kept in memory, and tried again");
                 }
                 self.fault = Some(fault);
                 self.due = self.last.map(|last| last + AGAIN);
@@ -467,7 +472,7 @@ impl Writer {
         if self.due.is_some()
             && let Err(error) = self.file.write(&text())
         {
-            tracing::warn!(%error, "the last failover records could not be stored");
+            tracing::warn!(name: "last_failover_records_not_stored", %error, "the last failover records could not be stored");
         }
     }
 }

@@ -97,7 +97,11 @@ impl Inner {
                 && health.check_now(key).is_ok()
             {
                 let silent_for = silence.lasted(now);
-                tracing::info!(target_group = %key.group, target = %key.address, ?silent_for, "silent, checked out of turn");
+                tracing::info!(
+                    name: "target_silent", target_group = %key.group, target = %key.address,
+                    silent_for_ms = milliseconds(silent_for),
+                    "a target returns nothing of what it is sent, and is checked out of turn"
+                );
                 told.push(What::TargetSilent {
                     target_group: key.group.to_string(),
                     target: key.address,

@@ -100,7 +100,7 @@ impl Inner {
                 if self.network.links.insert(interface, up) != Some(up) {
                     let facts = self.compiler.node().interfaces.get(interface.index());
                     let name = facts.map(|facts| facts.host_interface.as_str()).unwrap_or_default();
-                    tracing::info!(host_interface = name, up, "link state");
+                    tracing::info!(name: "link_changed", host_interface = name, up, "a link has come up or gone down");
                 }
             }
         }
@@ -124,7 +124,10 @@ impl Inner {
                 Action::Tell(hop, mac) => {
                     let interfaces = &self.compiler.node().interfaces;
                     let interface = interfaces.get(hop.interface.index()).map(|facts| facts.name.as_str());
-                    tracing::debug!(interface, address = %hop.address, mac = mac.map(|mac| mac.to_string()), "neighbour");
+                    tracing::debug!(
+                        name: "neighbour_changed", interface, address = %hop.address, mac = mac.map(|mac| mac.to_string()),
+                        "a next hop's link-layer address is another, or is not known any more"
+                    );
                     if hop.interface == self.compiler.node().underlay.interface {
                         // Workers have the targets' with their headers.
                         self.network.dirty = true;

@@ -13,14 +13,17 @@ use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode, StateReason, TargetKey};
+use crate::control::logging::LogControl;
 use crate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
 use crate::control::slots::Slot;
+use crate::control::socket::methods::flow_log::StartFlowLog;
 use crate::control::socket::views::{
-    CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, FlowRecord, FlowState,
-    HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, FlowRecord,
+    FlowState, HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{
-    Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
+    Applied, CaptureError, ChangeError, Drafted, FlowLogRefused, Service, TargetStatus, Turn, Unavailable,
+    Waiting,
 };
 use crate::control::store::Version;
 use crate::datapath::messages::{self, FlowFilter};
@@ -139,6 +142,24 @@ impl Service for Core {
         // Else a target's state that whoever asks sees already would be told to it as news.
         self.hear_health();
         self.events.subscribe()
+    }
+
+    fn log(&self) -> LogControl {
+        self.log.clone()
+    }
+
+    fn flow_log(&self) -> FlowLogView {
+        self.inner.borrow().flow_log_view()
+    }
+
+    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
+        let mut inner = self.inner.borrow_mut();
+        let options = asked.options(|name| inner.flow_log_path(name)).ok_or(FlowLogRefused::NotOn)?;
+        inner.start_flow_log(options)
+    }
+
+    fn stop_flow_log(&self) -> Result<FlowLogView, FlowLogRefused> {
+        self.inner.borrow_mut().stop_flow_log()
     }
 
     fn advance_clock(&self, milliseconds: u32) {

@@ -14,11 +14,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtrb::Consumer;
+use tracing::level_filters::LevelFilter;
 
 use super::*;
 use crate::control::compile::NodeFacts;
+use crate::control::flow_log::Threads;
 use crate::control::health::NodeScope;
 use crate::control::health::check::SocketChecker;
+use crate::control::logging::Filter;
 use crate::control::neighbours::{Heard, Neighbours, Reachability};
 use crate::control::netlink::News;
 use crate::control::socket::Service;
@@ -108,6 +111,13 @@ impl Bench {
             network: NetworkParts { neighbours, questions },
             ports: Box::new(Vec::new),
             buffers: Box::new(Vec::new),
+            log: LogControl::detached(Filter::of(LevelFilter::INFO)),
+            flow_log: FlowLogParts {
+                folder: folder.path().join("flow-logs"),
+                seed: HashSeed::from_secret(b"the tests' own secret"),
+                threads: Threads::default(),
+                from_start: None,
+            },
         });
         Bench { core, inbox, counters, folder, says, asked }
     }

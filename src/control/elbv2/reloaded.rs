@@ -37,10 +37,15 @@ impl<T> Reloaded<T> {
             present.0 = stamp;
             match (self.read)() {
                 Ok(renewed) => {
-                    tracing::info!(files = ?self.paths, "read anew");
+                    tracing::info!(name: "elbv2_files_read", files = ?self.paths, "the elbv2 endpoint's files were read anew");
                     present.1 = Rc::new(renewed);
                 }
-                Err(error) => tracing::error!(error, "what was read before stays in force"),
+                Err(error) => {
+                    tracing::error!(
+                        name: "elbv2_files_refused", files = ?self.paths, error,
+                        "the elbv2 endpoint's files cannot be read; what was read before stays in force"
+                    );
+                }
             }
         }
         Rc::clone(&present.1)

@@ -65,9 +65,13 @@ impl Requests {
         match outcome {
             Ok(result) => {
                 if action.starts_with("Describe") {
-                    tracing::debug!(action, who, %peer, request = id, "elbv2");
+                    tracing::debug!(name: "elbv2_question", action, who, %peer, request = id, "an elbv2 request that only asks");
                 } else {
-                    tracing::info!(action, who, %peer, request = id, "elbv2");
+                    let generation = self.service.state().generation();
+                    tracing::info!(
+                        name: "elbv2_request", action, who, %peer, request = id, generation,
+                        "an elbv2 request was carried out"
+                    );
                 }
                 http::respond(StatusCode::OK, xml::answer(action, &result, &id), &id, false)
             }
@@ -114,7 +118,7 @@ impl Requests {
 
     /// Logs a refusal. Of those who may not, whoever they are and however often they ask, one a second.
     fn note(&self, fault: &Fault, action: &str, who: &str, peer: SocketAddr, id: &str) {
-        tracing::debug!(action, who, %peer, request = id, %fault, "elbv2: refused");
+        tracing::debug!(name: "elbv2_refused", action, who, %peer, request = id, %fault, "an elbv2 request is refused");
         if fault.status != StatusCode::FORBIDDEN {
             return;
         }
@@ -125,7 +129,10 @@ impl Requests {
         }
         self.told.set(Some(Instant::now()));
         self.untold.set(0);
-        tracing::warn!(action, who, %peer, request = id, %fault, count = untold, "elbv2: not allowed");
+        tracing::warn!(
+            name: "elbv2_not_allowed", action, who, %peer, request = id, %fault, count = untold,
+            "somebody may not do what an elbv2 request asks for"
+        );
     }
 
     /// A random UUID (version 4), as AWS's request ids are.

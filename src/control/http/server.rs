@@ -84,14 +84,14 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Rc<H>, limits: Li
         let (stream, peer) = tokio::select! {
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
-                    tracing::error!(server = handler.name(), %error, "a connection's task ended by itself");
+                    tracing::error!(name: "http_connection_failed", server = handler.name(), %error, "a connection's task ended by itself");
                 }
                 continue;
             }
             accepted = incoming.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(server = handler.name(), %error, "cannot accept a connection");
+                    tracing::warn!(name: "http_cannot_accept", server = handler.name(), %error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -144,16 +144,22 @@ async fn run<H: Handler>(
             Some(acceptor) => match timeout(limits.patience, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => exchange(stream, &visit, &handler, limits).await,
                 Ok(Err(error)) => {
-                    tracing::debug!(peer = %visit.peer(), %error, "no TLS with this client");
+                    tracing::debug!(name: "http_no_tls", peer = %visit.peer(), %error, "no TLS with this client");
                 }
-                Err(_) => tracing::debug!(peer = %visit.peer(), "a TLS handshake took too long"),
+                Err(_) => {
+                    tracing::debug!(name: "http_tls_slow", peer = %visit.peer(), "a TLS handshake took too long");
+                }
             },
         }
     };
     tokio::select! {
         () = served => return,
-        () = visit.evicted() => tracing::debug!(peer = %visit.peer(), "it made room for a newcomer"),
-        () = visit.silent_for(limits.silence) => tracing::debug!(peer = %visit.peer(), "it was silent"),
+        () = visit.evicted() => {
+            tracing::debug!(name: "http_made_room", peer = %visit.peer(), "a client made room for a newcomer");
+        }
+        () = visit.silent_for(limits.silence) => {
+            tracing::debug!(name: "http_silent", peer = %visit.peer(), "a client was silent for too long");
+        }
     }
     if let Ok(socket) = socket {
         // Else the kernel would keep what it has not taken, and offer it for minutes.
@@ -178,6 +184,6 @@ where
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), answer);
     if let Err(error) = connection.await {
-        tracing::debug!(peer = %visit.peer(), %error, "a connection ended");
+        tracing::debug!(name: "http_connection_broke", peer = %visit.peer(), %error, "a connection broke");
     }
 }

@@ -45,13 +45,16 @@ impl Endpoint {
             TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
         match bound {
             Ok(listener) => {
-                tracing::info!(%address, "metrics are served over HTTP");
+                tracing::info!(name: "monitor_started", %address, "metrics are served over HTTP");
                 Ok(Some(Endpoint { listener }))
             }
             Err(source) if config.address.is_some() => Err(BindError { address, source }),
             Err(source) => {
                 let error = BindError { address, source };
-                tracing::warn!("{error}; the daemon runs without it (monitor.address chooses another)");
+                tracing::warn!(
+                    name: "monitor_not_started", %address, %error,
+                    "the daemon runs without its monitoring endpoint; monitor.address chooses another place"
+                );
                 Ok(None)
             }
         }

@@ -41,7 +41,9 @@ fn messages(mut datagram: &[u8]) -> Vec<Message> {
         let length = usize::try_from(header.length()).unwrap_or(usize::MAX);
         match Message::deserialize(datagram.get(..length).unwrap_or_default()) {
             Ok(message) => all.push(message),
-            Err(error) => tracing::debug!(%error, "a netlink message was not understood"),
+            Err(error) => {
+                tracing::debug!(name: "netlink_not_understood", %error, "a netlink message was not understood")
+            }
         }
         // Messages begin at multiples of four (NLMSG_ALIGNTO).
         datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();

@@ -76,7 +76,7 @@ pub async fn watch(links: Vec<Watched>, mut questions: Receiver<Hop>, news: Unbo
             complete: false,
         };
         if let Err(error) = session.run(&mut questions).await {
-            tracing::warn!(%error, "the kernel's neighbours are not followed for a moment");
+            tracing::warn!(name: "neighbours_not_followed", %error, "the kernel's neighbours are not followed for a moment");
         }
         tokio::time::sleep(BEFORE_ANOTHER).await;
     }
@@ -147,7 +147,10 @@ impl Session<'_> {
                 match (answer.code, hop) {
                     (None, _) => Ok(()),
                     (Some(_), Some(hop)) => {
-                        tracing::debug!(?hop, error = %answer.to_io(), "the kernel refused to look for a neighbour");
+                        tracing::debug!(
+                            name: "neighbour_not_asked", interface = hop.interface.0, address = %hop.address,
+                            error = %answer.to_io(), "the kernel refused to look for a neighbour"
+                        );
                         self.tell(News::Neighbour(Heard::Refused(hop)));
                         Ok(())
                     }

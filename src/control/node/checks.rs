@@ -40,6 +40,7 @@ impl NodeConfig {
         self.check_hash_seed()?;
         self.check_socket()?;
         self.check_elbv2()?;
+        self.check_flow_log()?;
         self.check_eal()?;
         self.check_workers()?;
         self.check_ports()?;

@@ -13,6 +13,7 @@ mod addresses;
 mod checks;
 mod elbv2;
 mod error;
+mod flow_log;
 mod interfaces;
 mod monitor;
 mod routing;
@@ -29,6 +30,7 @@ use serde::Deserialize;
 pub use addresses::{HostAddress, LinkName, Prefix};
 pub use elbv2::{Elbv2, Elbv2Tls};
 pub use error::ConfigError;
+pub use flow_log::FlowLog;
 pub use interfaces::{Interface, NodeInterface, NodeRoute, Route};
 pub use monitor::Monitor;
 pub use sections::{
@@ -88,6 +90,9 @@ pub struct NodeConfig {
     /// What the daemon says of itself.
     #[serde(default)]
     pub log: Log,
+    /// Records of flows.
+    #[serde(default)]
+    pub flow_log: FlowLog,
 }
 
 fn default_state_directory() -> PathBuf {

@@ -206,7 +206,7 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Log {
-    /// The least severe level that is written.
+    /// The least severe level that is written. `flowgate log-level` changes it while the daemon runs.
     #[serde(default)]
     pub level: LogLevel,
     /// How a line looks.
@@ -232,11 +232,13 @@ pub enum LogLevel {
 }
 
 /// How a log line looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// For people on a terminal, else for programs.
     #[default]
+    Auto,
+    /// For people.
     Text,
     /// One JSON object a line.
     Json,

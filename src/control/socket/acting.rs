@@ -7,18 +7,21 @@
 
 #![forbid(unsafe_code)]
 
+use super::methods::flow_log::StartFlowLog;
 use super::service::{
-    Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
+    Applied, CaptureError, ChangeError, Drafted, FlowLogRefused, Service, TargetStatus, Turn, Unavailable,
+    Waiting,
 };
 use super::views::{
-    CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, HistoryEntry, Overview, Plan,
-    PortView, Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, HistoryEntry,
+    Overview, Plan, PortView, Preview, WorkerView,
 };
 use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
+use crate::control::logging::LogControl;
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -142,6 +145,22 @@ impl Service for Acting<'_> {
 
     fn events(&self) -> Receiver<Event> {
         self.service.events()
+    }
+
+    fn log(&self) -> LogControl {
+        self.service.log()
+    }
+
+    fn flow_log(&self) -> FlowLogView {
+        self.service.flow_log()
+    }
+
+    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
+        self.service.start_flow_log(asked)
+    }
+
+    fn stop_flow_log(&self) -> Result<FlowLogView, FlowLogRefused> {
+        self.service.stop_flow_log()
     }
 
     fn advance_clock(&self, milliseconds: u32) {

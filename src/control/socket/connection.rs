@@ -127,7 +127,7 @@ pub async fn run(
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, "a control connection broke");
+        tracing::debug!(name: "socket_connection_broke", peer = session.author(), %error, "a control connection broke");
     }
 }
 

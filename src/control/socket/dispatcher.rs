@@ -291,11 +291,13 @@ mod tests {
             "apply",
             "rollback",
         ];
+        // These change what the daemon does beside the objects.
+        let acts = ["set-log-level", "start-", "stop-"];
         for method in methods::dispatcher().methods() {
-            let is_change = changes.iter().any(|verb| method.name.starts_with(verb));
-            // A capture changes nothing, but shows what others say to each other.
-            let role =
-                if is_change || method.name.ends_with("capture") { Role::Admin } else { Role::ReadOnly };
+            // These change nothing of what is kept, but what runs; and a capture shows what others say to each other.
+            let is_act = method.name == "capture" || acts.iter().any(|verb| method.name.starts_with(verb));
+            let is_change = !is_act && changes.iter().any(|verb| method.name.starts_with(verb));
+            let role = if is_change || is_act { Role::Admin } else { Role::ReadOnly };
             assert_eq!((method.role, method.is_change), (role, is_change), "{}", method.name);
         }
         let debug = methods::debug_dispatcher();

@@ -36,7 +36,8 @@ pub use listener::{BindError, ControlListener};
 pub use role::{Admins, Peer, Role};
 pub use server::serve;
 pub use service::{
-    Applied, CaptureError, ChangeError, Drafted, Service, TargetStatus, Turn, Unavailable, Waiting,
+    Applied, CaptureError, ChangeError, Drafted, FlowLogRefused, Service, TargetStatus, Turn, Unavailable,
+    Waiting,
 };
 pub use session::{Limits, Session, Subscribers};
 

@@ -56,7 +56,7 @@ pub async fn serve(
             accepted = incoming.accept(), if connections.len() < 2 * limits.connections => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "the control socket cannot accept a connection");
+                    tracing::warn!(name: "socket_cannot_accept", %error, "the control socket cannot accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -65,7 +65,7 @@ pub async fn serve(
         let peer = match admins.peer(&stream) {
             Ok(peer) => peer,
             Err(error) => {
-                tracing::warn!(%error, "the kernel does not say who has connected to the control socket");
+                tracing::warn!(name: "socket_peer_unknown", %error, "the kernel does not say who has connected to the control socket");
                 continue;
             }
         };
@@ -100,7 +100,7 @@ pub async fn serve(
 
 fn note_end(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a connection's task ended by itself");
+        tracing::error!(name: "socket_connection_failed", %error, "a control connection's task ended by itself");
     }
 }
 

@@ -6,9 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+use super::methods::flow_log::StartFlowLog;
 use super::views::{
-    CaptureQuery, Counters, EndpointView, Explanation, FlowPage, FlowQuery, HistoryEntry, InBandView,
-    NextHopView, Overview, PortView, Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, HistoryEntry,
+    InBandView, NextHopView, Overview, PortView, Preview, WorkerView,
 };
 use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
@@ -16,6 +17,7 @@ use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode};
+use crate::control::logging::LogControl;
 use crate::control::model::{Change, ForeignId, ModelError, Outcome, State, TargetGroup, Zone};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -129,6 +131,24 @@ pub trait Service {
     /// The events from now on.
     fn events(&self) -> Receiver<Event>;
 
+    /// What the daemon logs.
+    fn log(&self) -> LogControl;
+
+    /// How the flow log stands.
+    fn flow_log(&self) -> FlowLogView;
+
+    /// Starts a flow log. Where its records go is given.
+    ///
+    /// # Errors
+    /// [`FlowLogRefused`].
+    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused>;
+
+    /// Has the flow log end.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn stop_flow_log(&self) -> Result<FlowLogView, FlowLogRefused>;
+
     /// Lets the data path's and the drain clock's time jump ahead. Asked only of a daemon that was
     /// started for tests.
     fn advance_clock(&self, milliseconds: u32);
@@ -199,6 +219,20 @@ pub enum CaptureError {
         /// What it says.
         name: String,
     },
+}
+
+/// Why a flow log is not started, or not stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlowLogRefused {
+    /// One is on, to there.
+    #[error("a flow log to {0} is on: there is one at a time")]
+    OnAlready(String),
+    /// There is none to be stopped.
+    #[error("no flow log is on")]
+    NotOn,
+    /// What it should write to cannot be opened.
+    #[error("the flow log cannot be started: {0}")]
+    NotOpened(String),
 }
 
 /// The workers, or the disk, did not answer.

@@ -8,6 +8,7 @@
 mod audit;
 mod capture;
 mod explanation;
+mod flow_log;
 mod history;
 mod load;
 mod network;
@@ -22,6 +23,7 @@ pub use capture::{
 pub use explanation::{
     ChoiceView, ChosenView, ExplainedOutcome, ExplainedStep, Explanation, PacketView, ResetView,
 };
+pub use flow_log::{FlowLogState, FlowLogView};
 pub use history::HistoryEntry;
 pub use load::{BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView};
 pub use network::{HostInterfaceView, InterfaceView, NeighbourView, NextHopView, RouteView};

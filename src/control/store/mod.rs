@@ -137,7 +137,7 @@ impl Store {
         // Whose lock it is, for the sentence above. On a full disk it stays unsaid: that is no reason not
         // to start with what is stored.
         if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
-            tracing::warn!(path = %path.display(), %error, "the lock does not say whose it is");
+            tracing::warn!(name: "lock_unsigned", path = %path.display(), %error, "the lock does not say whose it is");
         }
         let versions = Versions::new(RealDisk, directory);
         Ok(Store { directory: directory.to_owned(), versions, _lock: lock })
@@ -157,10 +157,9 @@ impl Store {
             // As an operator may mean it (`way_out`), or as a file that was lost.
             let path = self.directory.join(OBJECTS);
             tracing::warn!(
-                "{}: it is not there, and there are states before it: the daemon starts from the seed; to go on \
-                 from the last of them, stop it and copy {} there",
-                path.display(),
-                last.display()
+                name: "state_missing", path = %path.display(), last = %last.display(),
+                "the stored state is not there, and there are states before it: the daemon starts from the seed; to go \
+                 on from the last of them, stop it and copy that to the path"
             );
         }
         Ok((self.versions.above_all(read_seed(seed)?), true))

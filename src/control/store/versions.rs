@@ -176,7 +176,7 @@ impl<D: Disk> Versions<D> {
             let path = self.path_of(generation);
             if let Err(error) = disk::remove_if_there(&mut self.disk, &path) {
                 // The state is stored all the same, and the next start finds the file again.
-                tracing::warn!(path = %path.display(), %error, "an old state could not be removed");
+                tracing::warn!(name: "old_state_stays", generation, path = %path.display(), %error, "an old state could not be removed");
             }
         }
     }

@@ -132,7 +132,9 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
                 Some(seat) => {
                     let new = lane.new_entry(target, target_id, link, *now);
                     let (id, entry) = opening.take(seat, &lane.key, new);
-                    cookies.of(id, entry)
+                    let cookie = cookies.of(id, entry);
+                    opening.count_first(id, lane.direction, lane.total_len);
+                    cookie
                 }
                 None => {
                     without_state += 1;

@@ -25,7 +25,7 @@ impl Table {
         steps: u32,
         now: Millis,
         timers: impl Fn(&Entry) -> Timers,
-        mut ended: impl FnMut(&Entry, Ended),
+        mut ended: impl FnMut(EntryId, &Entry, Ended),
     ) {
         let Header { fresh, hand, .. } = *self.header.at(0);
         let mut left = steps.min(fresh);
@@ -49,7 +49,7 @@ impl Table {
                 }
             }
             for (number, reason) in over {
-                ended(self.entries.at(number), reason);
+                ended(EntryId(number), self.entries.at(number), reason);
                 match reason {
                     Ended::TcpIdle => self.shift(number, FlowState::Expired),
                     Ended::OtherIdle | Ended::Closed | Ended::HalfOpen | Ended::Owing => {

@@ -37,6 +37,13 @@ impl Guess {
         self.number == id.0
     }
 
+    /// That entry, once it is known to be the flow's; `None` if there is none.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Option<EntryId> {
+        self.is_some().then_some(EntryId(self.number))
+    }
+
     /// Whether the bucket names an entry that may be the flow's. If not, the flow is most probably new.
     #[inline]
     #[must_use]

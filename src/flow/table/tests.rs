@@ -47,7 +47,7 @@ fn find(table: &Table, n: u32) -> Option<EntryId> {
 fn age_all(table: &mut Table, now: Millis) -> Vec<(FlowKey, Ended)> {
     let mut over = Vec::new();
     let timers = |_: &Entry| Timers::default();
-    table.age(table.capacity(), now, timers, |entry, reason| over.push((*entry.key(), reason)));
+    table.age(table.capacity(), now, timers, |_, entry, reason| over.push((*entry.key(), reason)));
     table.audit();
     over
 }
@@ -257,7 +257,7 @@ fn f_13_the_hand_looks_at_no_more_entries_than_it_is_told_and_misses_none() {
             asked.set(asked.get() + 1);
             Timers::default()
         };
-        table.age(10, Millis(120_000), timers, |_, _| over += 1);
+        table.age(10, Millis(120_000), timers, |_, _, _| over += 1);
         assert_eq!(asked.get(), 10);
     }
     assert_eq!((over, table.len()), (100, 0));

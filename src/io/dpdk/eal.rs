@@ -122,7 +122,7 @@ impl Eal {
         if let Ok(affinity) = affinity
             && let Err(error) = sched_setaffinity(Pid::from_raw(0), &affinity)
         {
-            tracing::warn!("the CPU affinity of DPDK's main thread could not be put back: {error}");
+            tracing::warn!(name: "affinity_not_put_back", %error, "the CPU affinity of DPDK's main thread could not be put back");
         }
         remove_empty_runtime_folder();
         match result {
@@ -179,7 +179,7 @@ fn remove_empty_runtime_folder() {
     let folder = unsafe { CStr::from_ptr(dpdk_sys::rte_eal_get_runtime_dir()) };
     let folder = Path::new(OsStr::from_bytes(folder.to_bytes()));
     if let Err(error) = fs::remove_dir(folder) {
-        tracing::debug!("DPDK's folder {} stays: {error}", folder.display());
+        tracing::debug!(name: "dpdk_folder_stays", folder = %folder.display(), %error, "DPDK's folder stays");
     }
 }
 

@@ -118,7 +118,7 @@ impl Port {
         match result {
             Ok(port) => {
                 if !said.is_empty() {
-                    tracing::debug!("DPDK, of device {}: {said}", config.device);
+                    tracing::debug!(name: "dpdk_said", device = config.device, said, "DPDK said something of a device");
                 }
                 Ok(port)
             }

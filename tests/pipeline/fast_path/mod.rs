@@ -81,6 +81,8 @@ struct Case {
     /// The workers' clock at its begin.
     now: u32,
     setting: Option<Box<Setting>>,
+    /// Flow logs are on, from the start and to the end.
+    logged: bool,
     steps: Vec<Step>,
 }
 
@@ -97,6 +99,7 @@ struct Both {
     setting: Setting,
     sent: Vec<Vec<u8>>,
     tally: Tally,
+    reported: u64,
 }
 
 impl Both {
@@ -108,9 +111,13 @@ impl Both {
         }
         (fast.now, general.now) = (case.now, case.now);
         let setting = case.setting.as_deref().cloned().unwrap_or_else(Setting::first);
-        let mut both = Both { fast, general, setting, sent: Vec::new(), tally: Tally::default() };
+        let mut both =
+            Both { fast, general, setting, sent: Vec::new(), tally: Tally::default(), reported: 0 };
         both.publish();
         both.each(|bench| bench.tell(|| ToWorker::TellBegun(case.tells_begun)));
+        if case.logged {
+            both.each(|bench| bench.start_flow_log(4096, 1, Some(250)));
+        }
         both
     }
 
@@ -192,6 +199,11 @@ impl Both {
         compare("frames", &fast, &general)?;
         compare("counters", &counts(&self.fast), &counts(&self.general))?;
         compare("flows", &flows(&self.fast), &flows(&self.general))?;
+        let reported = [&mut self.fast, &mut self.general].map(Bench::reports);
+        self.reported += reported[0].len() as u64;
+        let [fast_reports, reports] =
+            reported.map(|reports| reports.iter().map(|report| format!("{report:?}")).collect::<Vec<_>>());
+        compare("reports of flows", &fast_reports, &reports)?;
         let [fast_told, told] =
             [&mut self.fast, &mut self.general].map(|bench| format!("{:?}", std::mem::take(&mut bench.told)));
         prop_assert_eq!(fast_told, told, "what was told");
@@ -206,6 +218,8 @@ impl Both {
     fn settle(&mut self) -> Result<(), TestCaseError> {
         self.step(&Step::Pass(0))?;
         self.step(&Step::Pass(1001))?;
+        self.each(Bench::stop_flow_log);
+        self.compare()?;
         self.each(|bench| bench.assert_settled());
         Ok(())
     }
@@ -275,14 +289,15 @@ fn case() -> impl Strategy<Value = Case> {
     let workers = prop_oneof![2 => Just(1u8), 1 => Just(2u8), 1 => Just(4u8)];
     let now = prop_oneof![1 => Just(2_000_000u32), 1 => Just(u32::MAX - 300)];
     let capacity = select(vec![8u32, 16, 64, 64]);
-    (any::<[bool; 2]>(), workers, capacity, now, setting, prop::collection::vec(step(), 1..64)).prop_map(
-        |([portable, tells_begun], workers, capacity, now, setting, steps)| Case {
+    (any::<[bool; 3]>(), workers, capacity, now, setting, prop::collection::vec(step(), 1..64)).prop_map(
+        |([portable, tells_begun, logged], workers, capacity, now, setting, steps)| Case {
             portable,
             workers,
             capacity,
             tells_begun,
             now,
             setting,
+            logged,
             steps,
         },
     )
@@ -290,6 +305,7 @@ fn case() -> impl Strategy<Value = Case> {
 
 thread_local! {
     static TALLY: Cell<Tally> = const { Cell::new(Tally { forwarded: [0; 2], delivered: [0; 2] }) };
+    static REPORTED: Cell<u64> = const { Cell::new(0) };
 }
 
 proptest! {
@@ -303,6 +319,7 @@ proptest! {
         }
         both.settle()?;
         TALLY.set(TALLY.get().and(both.tally));
+        REPORTED.set(REPORTED.get() + both.reported);
     }
 }
 
@@ -310,6 +327,7 @@ proptest! {
 #[test]
 fn whatever_comes_the_fast_path_does_what_the_general_way_does() {
     both_ways_are_one();
+    assert!(REPORTED.get() > 192, "{} reports of flows", REPORTED.get());
     let Tally { forwarded: [out, fast_out], delivered: [back, fast_back] } = TALLY.get();
     // About a quarter and a third: nearly all that is plain, but most of what is put in is not.
     assert!(fast_out * 8 > out, "{fast_out} of {out} packets to targets took the fast path");
@@ -329,8 +347,9 @@ fn taken(both: &mut Both, right: bool, burst: Vec<Arrival>) -> usize {
 fn every_plain_packet_of_a_flow_that_goes_on_takes_the_fast_path_both_ways() {
     for (workers, portable) in [(1, false), (1, true), (2, false), (2, true)] {
         for (six, protocol) in [(false, 6u8), (false, 17), (true, 6), (true, 17)] {
-            let (setting, steps) = (None, Vec::new());
-            let case = Case { portable, workers, capacity: 64, tells_begun: false, now: 5, setting, steps };
+            let (setting, logged, steps) = (None, true, Vec::new());
+            let case =
+                Case { portable, workers, capacity: 64, tells_begun: false, now: 5, setting, logged, steps };
             let mut both = Both::new(&case);
             let talk = Talk { six, protocol, client: 0, port: 1001 };
             let packet = |flags| Arrival::plain(talk, flags);

@@ -128,7 +128,7 @@ impl Scrapes {
                 answer::with_body(StatusCode::OK, format.content_type(), AnswerBody::from_body(body))
             }
             Ok(Err(_)) | Err(_) => {
-                tracing::error!("a scrape could not be written");
+                tracing::error!(name: "scrape_failed", "a scrape could not be written");
                 answer::refusal(StatusCode::INTERNAL_SERVER_ERROR, "The metrics could not be written.")
             }
         }

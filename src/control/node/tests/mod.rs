@@ -91,7 +91,7 @@ fn what_is_left_out_has_its_default() {
     let port = &config.ports[0];
     assert_eq!((port.mtu, port.rx_descriptors, port.tx_descriptors), (1500, 1024, 1024));
     assert!(!config.underlay.udp_checksum, "W-3");
-    assert_eq!((config.log.level, config.log.format), (LogLevel::Info, LogFormat::Text));
+    assert_eq!((config.log.level, config.log.format), (LogLevel::Info, LogFormat::Auto));
     assert!(config.objects.is_none() && config.hash_seed.is_none());
 }
 
@@ -495,7 +495,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "zone = \"rack-a\"",
             "zoen = \"rack-a\"",
-            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log` (line 2)",
+            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 2)",
         ),
         (
             "mtu = 9000",
@@ -506,7 +506,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "[underlay]",
             "[overlay]",
-            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log` (line 21)",
+            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 21)",
         ),
         ("port = \"targets\"", "", "underlay: missing field `port` (line 21)"),
     ]);

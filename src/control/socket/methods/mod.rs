@@ -14,10 +14,12 @@ pub mod capture;
 pub mod explain;
 pub mod failovers;
 pub(super) mod fault;
+pub mod flow_log;
 pub mod groups;
 pub mod health;
 pub mod history;
 pub mod limits;
+pub mod log_level;
 pub mod node;
 pub mod overview;
 pub mod page;
@@ -58,6 +60,8 @@ fn in_service() -> Dispatcher {
     failovers::register(&mut table);
     explain::register(&mut table);
     audit::register(&mut table);
+    log_level::register(&mut table);
+    flow_log::register(&mut table);
     table
 }
 

@@ -167,7 +167,7 @@ fn check(capacity: u32, start: Millis, ops: Vec<Op>) -> Result<(), TestCaseError
             Op::Age { steps, ms } => {
                 now = now.plus(ms);
                 let mut over = Vec::new();
-                table.age(steps, now, timers, |entry, why| over.push((number_of(entry.key()), why)));
+                table.age(steps, now, timers, |_, entry, why| over.push((number_of(entry.key()), why)));
                 prop_assert!(over.len() <= steps as usize);
                 for (n, why) in over {
                     let flow = &model.flows[&n];

@@ -1,0 +1,122 @@
+//! Where lines go: straight to standard error at first, and, once the daemon runs, by way of a bounded queue to a
+//! thread of its own. A reader of standard error that has stopped then fills the queue and nothing else: lines that
+//! find no room are counted, and their number is told when there is some.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Lines that wait at most.
+const QUEUE: usize = 4096;
+
+/// How long the end of the process waits for lines to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+type Out = Box<dyn Write + Send>;
+
+/// What the thread is given.
+enum Job {
+    Line(String),
+    /// Say so when everything before this has been written.
+    Flush(SyncSender<()>),
+}
+
+enum Way {
+    Straight(Out),
+    Queued(SyncSender<Job>),
+}
+
+/// See the module.
+pub struct Writer {
+    way: Mutex<Way>,
+    lost: AtomicU64,
+}
+
+impl Writer {
+    /// To standard error.
+    pub fn to_stderr() -> Writer {
+        Writer::to(Box::new(std::io::stderr()))
+    }
+
+    /// To whatever takes bytes.
+    pub fn to(out: Out) -> Writer {
+        Writer { way: Mutex::new(Way::Straight(out)), lost: AtomicU64::new(0) }
+    }
+
+    /// Writes a line, or sees to it that it is written, or counts it as lost.
+    pub fn write(&self, line: String) {
+        let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *way {
+            // With standard error closed there is nobody to tell.
+            Way::Straight(out) => {
+                out.write_all(line.as_bytes()).ok();
+            }
+            Way::Queued(queue) => match queue.try_send(Job::Line(line)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            },
+        }
+    }
+
+    /// From here on a thread writes, which is on the CPUs that the calling thread may be on.
+    ///
+    /// # Errors
+    /// If there is none to be had; lines are written as before then.
+    pub fn start_thread(&self) -> std::io::Result<()> {
+        let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let (queue, jobs) = sync_channel(QUEUE);
+        let Way::Straight(out) = std::mem::replace(&mut *way, Way::Queued(queue)) else { return Ok(()) };
+        // The thread may not be, so that it is given what it writes to only when it is there.
+        let (give, given) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("log".to_owned());
+        match thread.spawn(move || given.recv().map(|out| write_all(out, &jobs))) {
+            // It waits for it.
+            Ok(_) => give.send(out).map_err(|_| std::io::ErrorKind::BrokenPipe.into()),
+            Err(error) => {
+                *way = Way::Straight(out);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until what was written so far is out, for a second at most.
+    pub fn flush(&self) {
+        let queue = match &*self.way.lock().unwrap_or_else(PoisonError::into_inner) {
+            Way::Straight(_) => return,
+            Way::Queued(queue) => queue.clone(),
+        };
+        let (done, flushed) = sync_channel(1);
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
+            if queue.try_send(Job::Flush(done.clone())).is_ok() {
+                // If nobody reads, that is no reason not to end.
+                flushed.recv_timeout(PATIENCE.saturating_sub(began.elapsed())).ok();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Lines that were lost since this was last asked.
+    pub fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn write_all(mut out: Out, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        match job {
+            // As above.
+            Job::Line(line) => {
+                out.write_all(line.as_bytes()).ok();
+            }
+            Job::Flush(done) => {
+                done.send(()).ok();
+            }
+        }
+    }
+}
