@@ -17,6 +17,7 @@ mod inband;
 mod kills;
 mod lab;
 mod laboratory;
+mod logs;
 mod objects;
 mod prometheus;
 mod report;

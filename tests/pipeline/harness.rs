@@ -285,6 +285,14 @@ impl Bench {
         self.rounds();
     }
 
+    /// Gives each worker its part of a flow log.
+    pub fn start_with(&mut self, mut part: impl FnMut() -> Box<FlowLog>) {
+        for control in &mut self.control {
+            control.push(ToWorker::StartFlowLog(part())).unwrap();
+        }
+        self.rounds();
+    }
+
     /// Switches flow logs off; the reports of flows that go on are among those that come next.
     pub fn stop_flow_log(&mut self) {
         self.push(|| ToWorker::StopFlowLog);

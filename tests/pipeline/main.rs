@@ -10,6 +10,7 @@ mod explain;
 mod failover;
 mod fast_path;
 mod flow_log;
+mod flow_log_written;
 mod flows;
 mod foresight;
 mod forged;

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod failovers;
+mod flow_log;
 mod inband;
 mod overview;
 mod preview;

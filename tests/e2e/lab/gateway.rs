@@ -24,7 +24,7 @@ const CHECK_PORT: u16 = 80;
 
 /// A running daemon. Its socket and what else it keeps are in the laboratory's folder.
 pub struct Gateway {
-    process: Process,
+    pub process: Process,
     pub rpc: Rpc,
     pub events: Events,
 }
