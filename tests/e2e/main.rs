@@ -25,5 +25,6 @@ mod reset;
 mod routed;
 mod silent;
 mod sizes;
+mod slow_disk;
 mod speed;
 mod wire;
