@@ -66,7 +66,9 @@ impl OwnGateway<'_> {
         let seed = HashSeed::from_os()?;
         let (mut control, inbox) = rtrb::RingBuffer::new(64);
         let (told, events) = rtrb::RingBuffer::new(4096);
-        control.push(ToWorker::Forwarding(Arc::new(forwarding(&seed, self.targets))))?;
+        control
+            .push(ToWorker::Forwarding(Arc::new(forwarding(&seed, self.targets))))
+            .map_err(|error| error.to_string())?;
         let counters = Arc::new(WorkerCounters::default());
         let config = TableConfig {
             capacity: self.flows,
@@ -124,7 +126,7 @@ impl Running {
         let target = TargetId(u16::try_from(target)?);
         self.sequence += 1;
         let message = ToWorker::Condition { target, generation: 0, condition, sequence: self.sequence };
-        Ok(self.control.push(message)?)
+        Ok(self.control.push(message).map_err(|error| error.to_string())?)
     }
 
     /// Takes what the worker tells, so that it always finds room. Forwarding states are freed here.

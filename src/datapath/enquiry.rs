@@ -45,6 +45,7 @@ pub struct Enquiry {
 
 /// What a worker says.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a worker fills it in place: a box would be an allocation")]
 pub enum Answered {
     /// This would become of the packet.
     Judged(Judgement),

@@ -105,7 +105,7 @@ impl Sampling {
         }
         // What is left of the hash's other uses is mixed again, so that no target's flows are told of more often.
         let mixed = self.seed.flow(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        mixed * u64::from(self.one_in) >> 32 == 0
+        (mixed * u64::from(self.one_in)) >> 32 == 0
     }
 }
 

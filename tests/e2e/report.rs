@@ -129,7 +129,7 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     );
     let (good, failed) =
         (millis(&record["LastGoodCheck"]["Began"]), record["FailedChecks"].as_array().expect("a list"));
-    assert_eq!(failed.len() as u32, UNHEALTHY_THRESHOLD);
+    assert_eq!(u32::try_from(failed.len()), Ok(UNHEALTHY_THRESHOLD));
     assert!(good < killed && failed.iter().all(|check| millis(&check["Began"]) + SOON > killed), "{record}");
     assert_eq!(failed[1]["Reason"], "Target.FailedHealthChecks");
     let workers = lab.gateway().rpc.must("describe-workers", json!({}))["Workers"].as_array().unwrap().len();

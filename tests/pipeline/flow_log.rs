@@ -152,8 +152,10 @@ fn a_report_says_when_the_flow_began_who_began_it_and_which_way_what_went() {
 // F-9, F-12, F-14, R-1, R-2, R-6, R-10, T-1
 #[test]
 fn a_flow_is_reported_once_under_the_reason_for_which_it_ended() {
+    type Configure = fn(&mut Bench);
     type Act = fn(&mut Bench, u16);
-    let cases: [(&str, fn(&mut Bench), Act, Why, u64); 12] = [
+    type Case = (&'static str, Configure, Act, Why, u64);
+    let cases: [Case; 12] = [
         (
             "fin",
             |_| {},

@@ -185,7 +185,7 @@ fn guards(group: &GroupFacts, found: &mut Vec<Finding>) {
         }
     }
     // In whole percent, rounded down, as the workers reckon.
-    let left = if in_scope == 0 { 0 } else { 100 * (in_scope - 1) / in_scope };
+    let left = (100 * in_scope.saturating_sub(1)).checked_div(in_scope).unwrap_or(0);
     if in_scope > 0 && guards.min_healthy_percent > left {
         let what = format!(
             "flowgate.reset.min_healthy_percent is {}, and {in_scope} targets in scope leave {left} % when one of them is out.",

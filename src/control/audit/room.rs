@@ -68,8 +68,8 @@ fn targets(facts: &Facts, group: &GroupFacts, balancer: &BalancerFacts, found: &
 }
 
 fn mtu(facts: &Facts, balancer: &BalancerFacts, found: &mut Vec<Finding>) {
-    #[expect(clippy::cast_possible_truncation, reason = "68 and 1280")]
-    const AROUND: (u16, u16) = (OVERHEAD as u16, MINIMUM_MTU as u16);
+    #[expect(clippy::cast_possible_truncation, reason = "68")]
+    const AROUND: (u16, u16) = (OVERHEAD as u16, MINIMUM_MTU);
     let node = &facts.node;
     let room = node.target_side_mtu.saturating_sub(AROUND.0);
     if balancer.dualstack && room < AROUND.1 {

@@ -126,7 +126,7 @@ mod tests {
         let mut open: Vec<_> =
             (0..MAX_STREAMS).map(|_| streams.open("text/event-stream", &visit).unwrap()).collect();
         assert!(visit.is_to_stay());
-        let refused = streams.open("text/event-stream", &visit).err().expect("one too many");
+        let refused = streams.open("text/event-stream", &visit).expect_err("one too many");
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers()["retry-after"], "10");
         assert_eq!((streams.count(), streams.refused()), (MAX_STREAMS, 1));
