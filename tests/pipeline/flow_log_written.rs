@@ -217,7 +217,7 @@ fn tshark_reads_of_ipfix_what_was_sent() {
         "cflow.post_packets",
         "cflow.nexthop",
         "cflow.if_name",
-        "cflow.application_name",
+        "cflow.appl_name",
         "_ws.malformed",
     ];
     let messages = decoded(&datagrams, &fields);
@@ -238,5 +238,6 @@ fn tshark_reads_of_ipfix_what_was_sent() {
     assert_eq!((all("cflow.srcaddr")[0], all("cflow.srcaddrv6")), (CLIENT, vec![CLIENT6]));
     assert_eq!((all("cflow.packets")[0], all("cflow.octets")[0]), ("4", "220"));
     assert!(all("cflow.flow_end_reason").contains(&"4"), "a reset is a forced end");
+    assert!(all("cflow.appl_name").iter().all(|name| *name == "gw/fw"));
     assert!(all("cflow.if_name").iter().all(|name| *name == "lan") && all("cflow.if_name").len() == records);
 }
