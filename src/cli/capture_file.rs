@@ -1,8 +1,11 @@
 //! Packets from a capture file, pcap or pcapng, as far as they are or carry IP.
+//!
+//! Of a file that `flowgate capture` has written only what came in is taken, each packet once and with the port that
+//! it came in by: such a file has a packet again where it left.
 
 #![forbid(unsafe_code)]
 
-use pcap_parser::pcapng::Block;
+use pcap_parser::pcapng::{Block, OptionCode, PcapNGOption};
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 use std::fs::File;
 use std::path::Path;
@@ -16,11 +19,22 @@ pub(super) enum Layer {
     Ip,
 }
 
+/// A packet of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CapturedPacket {
+    /// What it begins with.
+    pub(super) layer: Layer,
+    /// The port of this gateway that it came in by, where the file says so.
+    pub(super) port: Option<String>,
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+}
+
 /// The packets of a file.
 #[derive(Debug, Default)]
 pub(super) struct Captured {
     /// The first ones.
-    pub(super) packets: Vec<(Layer, Vec<u8>)>,
+    pub(super) packets: Vec<CapturedPacket>,
     /// There are more of them.
     pub(super) more: bool,
 }
@@ -40,35 +54,44 @@ pub(super) fn read(path: &Path, limit: u32) -> Result<Captured, String> {
     let told = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
     let file = File::open(path).map_err(|error| told(&error))?;
     let mut reader = create_reader(BUFFER, file).map_err(|_| told(&"this is no pcap or pcapng file"))?;
-    let (mut captured, mut links) = (Captured::default(), Vec::new());
+    let (mut captured, mut links) = (Captured::default(), Vec::<Interface>::new());
+    let mut ours = false;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     loop {
         let offset = match reader.next() {
             Ok((offset, block)) => {
                 let found = match block {
                     PcapBlockOwned::LegacyHeader(header) => {
-                        links = vec![header.network];
+                        links = vec![Interface { link: header.network, name: None }];
                         None
                     }
                     PcapBlockOwned::Legacy(packet) => {
-                        Some((links.first().copied(), packet.data.to_vec(), packet.origlen))
+                        Some((links.first(), packet.data.to_vec(), packet.origlen))
                     }
-                    PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                    PcapBlockOwned::NG(Block::SectionHeader(section)) => {
                         links.clear();
+                        let by = section.shb_userappl().and_then(Result::ok);
+                        ours = by.is_some_and(|by| by.starts_with("flowgate"));
                         None
                     }
                     PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                        links.push(interface.linktype);
+                        let name = interface.if_name().and_then(Result::ok).filter(|_| ours);
+                        links.push(Interface { link: interface.linktype, name: name.map(str::to_owned) });
+                        None
+                    }
+                    PcapBlockOwned::NG(Block::EnhancedPacket(packet))
+                        if ours && !came_in(&packet.options) =>
+                    {
                         None
                     }
                     PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                        let link = usize::try_from(packet.if_id).ok().and_then(|id| links.get(id).copied());
+                        let link = usize::try_from(packet.if_id).ok().and_then(|id| links.get(id));
                         let len = usize::try_from(packet.caplen).unwrap_or(usize::MAX);
                         let data = packet.data.get(..len).unwrap_or(packet.data);
                         Some((link, data.to_vec(), packet.origlen))
                     }
                     PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                        Some((links.first().copied(), packet.data.to_vec(), packet.origlen))
+                        Some((links.first(), packet.data.to_vec(), packet.origlen))
                     }
                     PcapBlockOwned::NG(_) => None,
                 };
@@ -77,8 +100,14 @@ pub(super) fn read(path: &Path, limit: u32) -> Result<Captured, String> {
                         captured.more = true;
                         return Ok(captured);
                     }
-                    let link = link.ok_or_else(|| told(&"a packet is of no interface"))?;
-                    captured.packets.extend(packet_of(link, data, whole).map_err(|error| told(&error))?);
+                    let Interface { link, name } =
+                        link.ok_or_else(|| told(&"a packet is of no interface"))?;
+                    let packet = packet_of(*link, data, whole).map_err(|error| told(&error))?;
+                    captured.packets.extend(packet.map(|(layer, bytes)| CapturedPacket {
+                        layer,
+                        port: name.clone(),
+                        bytes,
+                    }));
                 }
                 offset
             }
@@ -91,6 +120,20 @@ pub(super) fn read(path: &Path, limit: u32) -> Result<Captured, String> {
         };
         reader.consume(offset);
     }
+}
+
+/// An interface of a file.
+struct Interface {
+    link: Linktype,
+    /// Its name, if it is a port of a gateway.
+    name: Option<String>,
+}
+
+/// Whether a packet of a gateway's own capture is one as it came in: its comment begins with the point.
+fn came_in(options: &[PcapNGOption<'_>]) -> bool {
+    let comment = options.iter().find(|option| option.code == OptionCode::Comment);
+    let comment = comment.and_then(|option| option.as_str().ok());
+    comment.is_some_and(|comment| comment.starts_with("arrived") || comment.starts_with("returned"))
 }
 
 /// A packet without what is neither Ethernet nor IP; none if it carries no IP.
@@ -133,6 +176,12 @@ mod tests {
         read(file.path(), limit).map_err(said)
     }
 
+    /// What there is to compare of packets that are of no port of ours.
+    fn plain(captured: &Captured) -> Vec<(Layer, Vec<u8>)> {
+        assert!(captured.packets.iter().all(|packet| packet.port.is_none()));
+        captured.packets.iter().map(|packet| (packet.layer, packet.bytes.clone())).collect()
+    }
+
     /// pcap: microseconds, little-endian, of this link type; packets with what was their length.
     fn pcap(link: u32, packets: &[(&[u8], u32)]) -> Vec<u8> {
         let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
@@ -160,7 +209,7 @@ mod tests {
         let captured = read_bytes(&file, 10).unwrap();
         let expected =
             [(Layer::Ethernet, b"whole packet".to_vec()), (Layer::Ethernet, b"cut\0\0\0\0\0\0".to_vec())];
-        assert_eq!(captured.packets, expected);
+        assert_eq!(plain(&captured), expected);
         assert!(!captured.more);
         let first = read_bytes(&file, 1).unwrap();
         assert_eq!((first.packets.len(), first.more), (1, true));
@@ -194,7 +243,39 @@ mod tests {
             (Layer::Ethernet, b"frame".to_vec()),
             (Layer::Ip, b"ip".to_vec()),
         ];
-        assert_eq!(captured.packets, expected);
+        assert_eq!(plain(&captured), expected);
+    }
+
+    #[test]
+    fn of_a_gateways_own_capture_what_came_in_is_taken_with_its_port() {
+        use crate::control::capture::pcapng::{Interface, Packet, Writer};
+        let mut writer = Writer::default();
+        writer.section("flowgate 0.1.0", "");
+        let port = |name| Interface { name, description: "", is_ethernet: true, snap_len: 0 };
+        writer.interface(&port("left"));
+        writer.interface(&port("under"));
+        for (interface, comment) in [
+            (0, "arrived, forwarded; target fw/10.0.0.1"),
+            (1, "encapsulated; target fw/10.0.0.1"),
+            (1, "returned, delivered; target fw/10.0.0.1"),
+            (0, "delivered; target fw/10.0.0.1"),
+            (0, "arrived"),
+            (0, "dropped: unknown_flow"),
+        ] {
+            let (is_inbound, length) = (true, 60);
+            let bytes = comment.as_bytes();
+            writer.packet(&Packet { interface, unix_ns: 1, is_inbound, queue: 0, length, bytes, comment });
+        }
+        let captured = read_bytes(&writer.take(), 10).unwrap();
+        let seen: Vec<_> = captured
+            .packets
+            .iter()
+            .map(|packet| (packet.port.as_deref().unwrap(), &packet.bytes[..7], packet.bytes.len()))
+            .collect();
+        assert_eq!(
+            seen,
+            [("left", &b"arrived"[..], 60), ("under", b"returne", 60), ("left", b"arrived", 60)]
+        );
     }
 
     #[test]
@@ -208,7 +289,7 @@ mod tests {
         assert!(read_bytes(&bluetooth, 1).unwrap_err().contains("link type 187"));
         // A length that no packet has, and one that no file has.
         let lies = pcap(1, &[(b"x", u32::MAX)]);
-        assert_eq!(read_bytes(&lies, 1).unwrap().packets[0].1.len(), LONGEST);
+        assert_eq!(read_bytes(&lies, 1).unwrap().packets[0].bytes.len(), LONGEST);
         let mut endless = pcap(1, &[(b"x", 1)]);
         endless[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(read_bytes(&endless, 1).is_err() || read_bytes(&endless, 1).unwrap().packets.is_empty());
@@ -235,7 +316,7 @@ mod tests {
             }
             if let Ok(captured) = read_bytes(&bytes, 3) {
                 proptest::prop_assert!(captured.packets.len() <= 3);
-                proptest::prop_assert!(captured.packets.iter().all(|(_, packet)| packet.len() <= LONGEST));
+                proptest::prop_assert!(captured.packets.iter().all(|packet| packet.bytes.len() <= LONGEST));
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use super::Session;
 use super::arguments::ExplainFlags;
-use super::capture_file::{self, Layer};
+use super::capture_file::{self, CapturedPacket, Layer};
 use super::client::CliError;
 use super::output::print;
 use super::table::{Look, number, text};
@@ -22,8 +22,10 @@ pub(super) fn run(session: &mut Session, flags: &ExplainFlags) -> Result<(), Cli
     };
     let captured = capture_file::read(file, flags.limit).map_err(CliError::Misnamed)?;
     let mut explanations = Vec::new();
-    for (layer, frames) in requests(&captured.packets) {
-        let params = ExplainFlow { frames, ip_only: layer == Layer::Ip, ..flags.params() };
+    for Request { layer, port, frames } in requests(&captured.packets) {
+        let params = flags.params();
+        let port = params.port.or(port);
+        let params = ExplainFlow { frames, ip_only: layer == Layer::Ip, port, ..flags.params() };
         let Value::Array(more) = session.client.call("explain-flow", &params)?["Explanations"].take() else {
             return Err(CliError::Unreadable("no explanations".to_owned()));
         };
@@ -39,18 +41,27 @@ pub(super) fn run(session: &mut Session, flags: &ExplainFlags) -> Result<(), Cli
     Ok(())
 }
 
-/// The packets, as many of one kind in a row as fit one request.
-fn requests(packets: &[(Layer, Vec<u8>)]) -> Vec<(Layer, Vec<String>)> {
-    let mut requests: Vec<(Layer, Vec<String>)> = Vec::new();
+/// Packets that are asked about together.
+struct Request {
+    layer: Layer,
+    port: Option<String>,
+    frames: Vec<String>,
+}
+
+/// The packets, as many of one kind and port in a row as fit one request.
+fn requests(packets: &[CapturedPacket]) -> Vec<Request> {
+    let mut requests: Vec<Request> = Vec::new();
     let mut digits = 0;
-    for (layer, bytes) in packets {
+    for CapturedPacket { layer, port, bytes } in packets {
         let room = digits + 2 * bytes.len() <= DIGITS;
-        match requests.last_mut().filter(|(last, frames)| last == layer && frames.len() < MAX_FRAMES && room)
-        {
-            Some((_, frames)) => frames.push(hex(bytes)),
+        let fits = |last: &&mut Request| {
+            last.layer == *layer && last.port == *port && last.frames.len() < MAX_FRAMES && room
+        };
+        match requests.last_mut().filter(fits) {
+            Some(last) => last.frames.push(hex(bytes)),
             None => {
                 digits = 0;
-                requests.push((*layer, vec![hex(bytes)]));
+                requests.push(Request { layer: *layer, port: port.clone(), frames: vec![hex(bytes)] });
             }
         }
         digits += 2 * bytes.len();
