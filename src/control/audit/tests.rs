@@ -134,6 +134,12 @@ fn cases() -> Vec<(Kind, Facts)> {
             .replace(r#"on_unhealthy.enabled": true"#, r#"on_unhealthy.enabled": false"#)
             .replace(r#"on_deregistration.enabled": true"#, r#"on_deregistration.enabled": false"#)
     };
+    let sticky = |document: String| {
+        let sticky = r#""stickiness.enabled": true, "flowgate.reset.hold_ms""#;
+        // A-7: it is refused beside stickiness, and kept from before.
+        let document = no_resets(document).replace(r#", "tcp.idle_timeout.seconds": 3000"#, "");
+        document.replace(r#""flowgate.reset.hold_ms""#, sticky)
+    };
     vec![
         (Kind::LeftHanging, but(unhealthy_off, "")),
         (Kind::DrainLeftHanging, but(r#""send_tcp_reset.on_deregistration.enabled": true,"#, "")),
@@ -149,15 +155,7 @@ fn cases() -> Vec<(Kind, Facts)> {
         (
             Kind::OverruledReset,
             // As only a state that was stored by something else can have it.
-            changed(|facts| {
-                let sticky = with(|document| {
-                    no_resets(document).replace(
-                        r#""flowgate.reset.hold_ms""#,
-                        r#""stickiness.enabled": true, "flowgate.reset.hold_ms""#,
-                    )
-                });
-                facts.groups[0].settings = sticky.groups[0].settings.clone();
-            }),
+            changed(|facts| facts.groups[0].settings = with(sticky).groups[0].settings.clone()),
         ),
         (Kind::ResetOptionsIdle, with(no_resets)),
         (
@@ -188,15 +186,7 @@ fn cases() -> Vec<(Kind, Facts)> {
         (Kind::IdleDropsSilently, but(r#""send_tcp_reset.on_idle_timeout.enabled": true,"#, "")),
         (Kind::KeepAliveTooRare, facts_of(GOOD)),
         (Kind::IdleBeyondAppliances, but("seconds\": 3000", "seconds\": 6000")),
-        (
-            Kind::StickyIdleIgnored,
-            with(|document| {
-                no_resets(document).replace(
-                    r#""flowgate.reset.hold_ms""#,
-                    r#""stickiness.enabled": true, "flowgate.reset.hold_ms""#,
-                )
-            }),
-        ),
+        (Kind::StickyIdleIgnored, with(sticky)),
         (
             Kind::AdoptAgainstReset,
             but(
