@@ -150,3 +150,32 @@ fn the_next_holder_of_a_slot_begins_at_nothing() {
         assert_eq!((group.packets_to_target, group.resets.deregistration), (57, 5));
     });
 }
+
+/// Nobody is kept waiting by it: what it takes grows with the targets, and not with their square.
+#[test]
+fn an_overview_of_thousands_of_targets_takes_as_much_longer_as_there_are_more() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let target = |number: u32| crate::control::model::TargetDescription {
+            address: Ipv4Addr::from(0x0a00_0000 + number),
+            zone: None,
+            weight: None,
+        };
+        let of = |first: u32, last: u32| {
+            let targets = (first..last).map(target).collect();
+            let change = Change::RegisterTargets { target_group: "fw".to_owned(), targets };
+            bench.core.change(&change, None).unwrap();
+            let once = || {
+                let began = Instant::now();
+                let overview = look(&bench);
+                let json = serde_json::to_string(&overview).unwrap();
+                (began.elapsed(), overview.target_groups[0].targets.len(), json.len())
+            };
+            (0..5).map(|_| once()).min().unwrap()
+        };
+        let (few, many) = (of(1, 500), of(500, 4000));
+        println!("{few:?}, {many:?} (time, targets, bytes of JSON)");
+        assert_eq!((few.1, many.1), (501, 4001));
+        assert!(many.0 < 24 * few.0, "{few:?}, {many:?}");
+    });
+}
