@@ -16,7 +16,7 @@ use flowgate::control::explain::{Asked, NotExplained, Packets, Tuple};
 use flowgate::control::failover::FailoverList;
 use flowgate::control::health::{AnswerTimes, HealthState, ReasonCode};
 use flowgate::control::logging::{Filter as LogFilter, LogControl};
-use flowgate::control::model::{Change, ChangeRecord, ForeignId, State, TargetGroup, Zone};
+use flowgate::control::model::{Change, ChangeRecord, ForeignId, MAX_TARGETS, State, TargetGroup, Zone};
 use flowgate::control::socket::methods::flow_log::StartFlowLog;
 use flowgate::control::socket::views::{
     BurstClass, CaptureQuery, ChoiceView, ChosenView, CounterScope, CounterSet, Counters, EndpointView,
@@ -51,8 +51,8 @@ use tracing::level_filters::LevelFilter;
 
 pub use recorded::records;
 
-/// Events kept for readers that are behind.
-pub const QUEUE: usize = 1024;
+/// Events kept for readers that are behind, as many as the control core keeps.
+pub const QUEUE: usize = 2 * MAX_TARGETS;
 
 /// When the fake's clock stands: 2026-11-29T20:47:37.007Z.
 const NOW: i64 = 1_795_985_257_007;
