@@ -72,6 +72,9 @@ pub(super) enum CliError {
     /// `audit` found something critical; that was printed.
     #[error("something critical was found")]
     FoundCritical,
+    /// What the live view needs is not there.
+    #[error("{0}: use --once for one frame of it as text")]
+    NoTerminal(&'static str),
     /// Words of the command line that only the daemon's answer shows to be wrong.
     #[error("{0}")]
     Misnamed(String),
@@ -107,6 +110,7 @@ impl CliError {
             CliError::Refused(_)
             | CliError::CameBack(_)
             | CliError::Misnamed(_)
+            | CliError::NoTerminal(_)
             | CliError::Query(_)
             | CliError::Unreadable(_)
             | CliError::Output(_)
@@ -148,6 +152,7 @@ fn sentence(error: &RpcError) -> String {
 
 /// A connection to the daemon.
 pub(super) struct Client {
+    path: PathBuf,
     reader: BufReader<UnixStream>,
     last_id: u64,
 }
@@ -205,7 +210,7 @@ impl Client {
         })?;
         stream.set_read_timeout(Some(patience)).map_err(CliError::Broken)?;
         stream.set_write_timeout(Some(patience)).map_err(CliError::Broken)?;
-        let mut client = Client { reader: BufReader::new(stream), last_id: 0 };
+        let mut client = Client { path: path.to_owned(), reader: BufReader::new(stream), last_id: 0 };
         let first = client.read_line()?;
         let greeting: Message = serde_json::from_str(&first).map_err(|_| CliError::NotFlowgate)?;
         match greeting.method.as_deref() {
@@ -222,6 +227,11 @@ impl Client {
             return Err(CliError::OtherProtocol { version: hello.version, theirs, ours: API_MAJOR });
         }
         Ok(client)
+    }
+
+    /// The socket that it is connected to.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Calls `method` and waits for its result.

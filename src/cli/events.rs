@@ -45,7 +45,7 @@ fn standing(snapshot: &Snapshot, look: &Look) -> String {
 }
 
 /// One event on one line.
-fn line(event: &Event, look: &Look) -> String {
+pub(super) fn line(event: &Event, look: &Look) -> String {
     let (tag, said) = match &event.what {
         What::TargetHealthChanged { target_group, target, from, to, reason, description } => {
             let why = match reason {

@@ -32,6 +32,7 @@ mod set;
 mod shorthand;
 mod table;
 mod targets;
+mod top;
 mod traffic;
 mod wait;
 mod whole;
@@ -60,6 +61,7 @@ pub fn main() -> ExitCode {
     let result = match &arguments.verb {
         Verb::Completions(flags) => manual::completions(flags),
         Verb::Man(flags) => manual::man(flags),
+        Verb::Top(flags) => Session::open(&arguments).and_then(|session| top::run(session, flags)),
         _ => Session::open(&arguments).and_then(|mut session| run(&mut session, arguments.verb)),
     };
     match result {
@@ -248,8 +250,8 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::Set(flags) => set::run(session, flags.what, &flags.how),
         Verb::Wait(what) => wait::run(session, what),
         Verb::Rpc(flags) => rpc::call(session, flags),
-        // Done without a daemon.
-        Verb::Completions(_) | Verb::Man(_) => Ok(()),
+        // Done without a daemon, or with the connection for itself.
+        Verb::Completions(_) | Verb::Man(_) | Verb::Top(_) => Ok(()),
         Verb::SetSubnets(flags) => {
             session.change("set-subnets", &flags.what.params(), &flags.how, objects::subnets)
         }

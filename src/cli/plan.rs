@@ -64,7 +64,7 @@ pub(super) fn sentences(differences: &[String]) -> String {
     differences.iter().map(|sentence| format!("{sentence}.\n")).collect()
 }
 
-fn fate(effect: &FlowEffect) -> String {
+pub(super) fn fate(effect: &FlowEffect) -> String {
     let held = match (effect.fate, effect.held_by) {
         (Fate::Held, Some(by)) => format!("held back ({})", why(by)),
         (fate, Some(by)) => format!("{} ({})", word(fate), why(by)),

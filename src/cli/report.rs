@@ -289,7 +289,7 @@ fn sums(record: &Failover) -> Vec<(&'static str, String)> {
 }
 
 /// How long, in words: `0.018 ms`, `112.3 ms`, `3.214 s`, `12m 5s`.
-fn long(microseconds: u64) -> String {
+pub(super) fn long(microseconds: u64) -> String {
     let (ms, rest) = (microseconds / 1000, microseconds % 1000);
     match ms {
         0..10 => format!("{ms}.{rest:03} ms"),

@@ -38,6 +38,16 @@ impl Look {
         Look { width: PLAIN_WIDTH, colour: false, zone, now }
     }
 
+    /// How wide tables are, in columns.
+    pub(super) fn width(&self) -> u16 {
+        self.width
+    }
+
+    /// Whether there is colour.
+    pub(super) fn has_colour(&self) -> bool {
+        self.colour
+    }
+
     /// A table with these headings and rows, and a newline at its end.
     pub(super) fn table<const N: usize>(&self, headings: [&str; N], rows: Vec<[Cell; N]>) -> String {
         self.table_of(&headings, rows.into_iter().map(Vec::from).collect())
@@ -156,6 +166,11 @@ impl Look {
             // Beyond the year 9999.
             Err(_) => unix_ns.to_string(),
         }
+    }
+
+    /// `time` in the local zone, to the second: `21:47:37`.
+    pub(super) fn clock(&self, time: Timestamp) -> String {
+        self.local(time, "%H:%M:%S")
     }
 
     fn local(&self, time: Timestamp, format: &str) -> String {

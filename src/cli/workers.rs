@@ -57,19 +57,19 @@ pub(super) fn glance(session: &mut Session, interval: Duration) -> Result<(), Cl
 }
 
 /// One worker between two readings.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Glance {
-    worker: u8,
+pub(super) struct Glance {
+    pub(super) worker: u8,
     core: u32,
-    packets_per_second: f64,
+    pub(super) packets_per_second: f64,
     /// None where there were no packets.
-    cycles_per_packet: Option<f64>,
+    pub(super) cycles_per_packet: Option<f64>,
     /// Packets in a burst, on average.
-    burst_fill: Option<f64>,
+    pub(super) burst_fill: Option<f64>,
     /// Of a hundred bursts, how many were full.
     full_percent: Option<f64>,
-    idle_percent: f64,
+    pub(super) idle_percent: f64,
     slept_percent: f64,
     handed_out_per_second: f64,
     handed_in_per_second: f64,
@@ -77,12 +77,12 @@ struct Glance {
     by_cookie_per_second: f64,
     stateless_per_second: f64,
     /// Of a hundred places in the flow table, how many are taken.
-    table_percent: f64,
+    pub(super) table_percent: f64,
     longest_burst: Option<LongestBurst>,
 }
 
 impl Glance {
-    fn of(before: &WorkerView, after: &WorkerView) -> Glance {
+    pub(super) fn of(before: &WorkerView, after: &WorkerView) -> Glance {
         let (old, new) = (&before.load, &after.load);
         let grown = |of: fn(&WorkerLoad) -> u64| float(of(new).wrapping_sub(of(old)));
         let cycles = grown(|load| load.cycles).max(1.0);
@@ -159,16 +159,16 @@ fn shown(glances: &[Glance], look: &Look) -> String {
     format!("{table}\nLook-ups a second: {hash} by hash, {cookie} by cookie, {stateless} without state.\n")
 }
 
-fn longest(burst: Option<&LongestBurst>) -> String {
+pub(super) fn longest(burst: Option<&LongestBurst>) -> String {
     burst.map_or_else(|| "-".to_owned(), |burst| format!("{:.1} µs", burst.microseconds))
 }
 
-fn rounded(number: Option<f64>, digits: usize) -> String {
+pub(super) fn rounded(number: Option<f64>, digits: usize) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
 }
 
 /// A rate in three digits: `0`, `950`, `12.3k`, `1.25M`.
-fn scaled(rate: f64) -> String {
+pub(super) fn scaled(rate: f64) -> String {
     let (value, unit) = match rate {
         rate if rate < 999.5 => return format!("{rate:.0}"),
         rate if rate < 999_500.0 => (rate / 1e3, "k"),

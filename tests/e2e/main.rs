@@ -27,4 +27,5 @@ mod silent;
 mod sizes;
 mod slow_disk;
 mod speed;
+mod top;
 mod wire;

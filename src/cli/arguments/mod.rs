@@ -30,6 +30,7 @@ pub(super) use objects::{ListenerFlag, LoadBalancerFlag, TargetGroupFlag};
 pub(super) use paging::{Listing, NoFlags, Paging};
 pub(super) use placement::SubnetsFlags;
 pub(super) use report::ReportFlags;
+pub(super) use running::TopFlags;
 pub(super) use short::{DrainFlags, RpcFlags, SetFlags};
 pub(super) use tags::TagsFlag;
 pub(super) use wait::WaitFor;
@@ -125,6 +126,8 @@ pub(super) enum Verb {
     Workers(GlanceFlags),
     /// What became of the flows of each target that failed or was drained, and how long each phase took.
     Report(Listing<ReportFlags>),
+    /// Show the node live: what is wrong, targets, drains, workers, events; keys sort, filter, open and drain.
+    Top(TopFlags),
     /// List load balancers.
     DescribeLoadBalancers(Listing<LoadBalancersFlags>),
     /// List listeners and where they forward to.

@@ -26,6 +26,16 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct TopFlags {
+    /// How often to read, such as 500ms or 10s; 100ms to 60s.
+    #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME")]
+    pub(in crate::cli) interval: Duration,
+    /// Print one frame as text and end: all targets, with the rates of one interval.
+    #[arg(long)]
+    pub(in crate::cli) once: bool,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct WorkersFlags {
     /// Show the longest burst of so many seconds, up to 60.
     #[arg(long, default_value = "10", value_parser = window, value_name = "SECONDS")]

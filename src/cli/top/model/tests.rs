@@ -1,0 +1,366 @@
+//! What readings, events and keys make of the view.
+
+use super::*;
+use crate::cli::top::fixture::{self, died, one_reset, overview, resets, well};
+use crate::control::socket::views::{Fate, FlowEffect, Preview, TargetOverview};
+
+fn key(group: &str, last: u8) -> TargetKey {
+    TargetKey::new(group, std::net::Ipv4Addr::new(10, 0, 0, last))
+}
+
+/// A view that has read so often.
+fn model(readings: u64) -> Model {
+    let mut model = Model::new(1000);
+    (1..=readings).for_each(|reading| model.read(overview(reading)));
+    model
+}
+
+fn listed(model: &Model) -> Vec<String> {
+    model.rows().iter().map(|row| row.key.to_string()).collect()
+}
+
+fn typed(model: &mut Model, text: &str) {
+    text.chars().for_each(|sign| assert_eq!(model.press(Key::Char(sign)), None));
+}
+
+#[test]
+fn two_readings_make_rates_and_one_makes_none() {
+    let one = model(1);
+    assert!(one.reading.as_ref().unwrap().rates.is_none());
+    let two = model(2);
+    let reading = two.reading.as_ref().unwrap();
+    let rates = reading.rates_of(&key("firewalls", 1)).unwrap();
+    assert_eq!((rates.packets_to, rates.packets_from, rates.new_flows), (12_000.0, 12_000.0, 3.0));
+    assert_eq!((rates.bytes_to, rates.resets), (6_000_000.0, 0.0));
+    assert_eq!(reading.rates_of(&key("firewalls", 2)).unwrap().resets, 50.0);
+    let totals = reading.rates.as_ref().unwrap().totals;
+    assert_eq!((totals.received, totals.resets, totals.new_flows), (5_000_000.0, 50.0, 15.0));
+    assert_eq!(totals.packets, 2.0 * (12_000.0 + 3000.0 + 800.0) + 1250.0);
+}
+
+#[test]
+fn a_daemon_that_was_started_anew_makes_no_rates_with_the_one_before() {
+    let mut model = model(5);
+    model.read(overview(1));
+    assert!(model.reading.as_ref().unwrap().rates.is_none());
+    assert_eq!(model.recent.all(), 0, "nor resets of the last minute");
+    model.read(overview(2));
+    assert!(model.reading.as_ref().unwrap().rates.is_some());
+}
+
+#[test]
+fn resets_are_recent_for_a_minute() {
+    let mut model = model(3);
+    let dead = key("firewalls", 2);
+    assert_eq!(model.recent.of(Some(&dead)).unhealthy, 100);
+    assert_eq!(model.recent.of(Some(&key("firewalls", 1))).all(), 0);
+    // The same counts a minute and a bit later.
+    let mut later = overview(3);
+    later.node.uptime_ms += 62_000;
+    model.read(later);
+    assert_eq!(model.recent.of(Some(&dead)).all(), 0);
+}
+
+#[test]
+fn what_is_wrong_comes_first_and_keys_choose_another_order() {
+    let mut model = model(2);
+    let by_trouble = [
+        "firewalls/10.0.0.2",
+        "firewalls/10.0.0.3",
+        "spare/10.0.0.20",
+        "firewalls/10.0.0.1",
+        "firewalls/10.0.0.10",
+    ];
+    assert_eq!(listed(&model), by_trouble);
+    typed(&mut model, "s");
+    assert_eq!(listed(&model)[0], "firewalls/10.0.0.1", "by address");
+    typed(&mut model, "s");
+    assert_eq!(model.sort, Sort::Flows);
+    assert_eq!(listed(&model)[0], "firewalls/10.0.0.1", "the most flows first");
+    typed(&mut model, "S");
+    assert_eq!(listed(&model)[0], "spare/10.0.0.20", "turned");
+    typed(&mut model, "ssss");
+    assert_eq!((model.sort, listed(&model)[0].as_str()), (Sort::Resets, "firewalls/10.0.0.2"));
+    typed(&mut model, "s");
+    assert_eq!(listed(&model), by_trouble);
+}
+
+#[test]
+fn a_filter_shows_the_targets_that_have_every_word_of_it() {
+    let mut model = model(2);
+    for (filter, expected) in [
+        ("unhealthy", vec!["firewalls/10.0.0.2"]),
+        ("spare", vec!["spare/10.0.0.20"]),
+        ("FIREWALLS timed out", vec!["firewalls/10.0.0.2"]),
+        ("10.0.0.1", vec!["firewalls/10.0.0.1", "firewalls/10.0.0.10"]),
+        ("no such", vec![]),
+    ] {
+        typed(&mut model, "/");
+        assert_eq!(model.place, Place::Filter);
+        typed(&mut model, filter);
+        assert_eq!(model.press(Key::Enter), None);
+        assert_eq!(
+            (listed(&model), &model.place),
+            (expected.iter().map(ToString::to_string).collect(), &Place::List)
+        );
+        model.press(Key::Escape);
+        assert_eq!(listed(&model).len(), 5);
+    }
+    // Keys that mean something in the list are letters here, and it does not grow without end.
+    typed(&mut model, "/q d s?");
+    assert_eq!(model.filter, "q d s?");
+    (0..1000).for_each(|_| typed(&mut model, "x"));
+    assert_eq!(model.filter.chars().count(), FILTER);
+    (0..1000).for_each(|_| assert_eq!(model.press(Key::Backspace), None));
+    assert_eq!((model.filter.as_str(), &model.place), ("", &Place::Filter));
+}
+
+#[test]
+fn a_target_stays_selected_wherever_it_goes_in_the_list() {
+    let mut model = model(2);
+    model.press(Key::Down);
+    let drains = key("firewalls", 3);
+    assert_eq!(model.selected_target(), Some((1, drains.clone())));
+    typed(&mut model, "s");
+    assert_eq!(model.selected_target(), Some((2, drains.clone())));
+    model.press(Key::End);
+    model.press(Key::Down);
+    assert_eq!(model.selected_target(), Some((4, key("spare", 20))));
+    model.press(Key::Home);
+    model.press(Key::Up);
+    assert_eq!(model.selected_target(), Some((0, key("firewalls", 1))));
+    // One that is gone is selected no more, and nobody else in its place without being asked.
+    let mut without = overview(3);
+    without.target_groups[0].targets.remove(0);
+    model.read(without);
+    assert_eq!(model.selected_target().unwrap().0, 0);
+}
+
+#[test]
+fn a_target_is_opened_and_left_and_told_when_it_is_gone() {
+    let mut model = model(2);
+    model.press(Key::Enter);
+    let dead = key("firewalls", 2);
+    assert_eq!(model.place, Place::Target(dead.clone()));
+    model.press(Key::Escape);
+    assert_eq!(model.place, Place::List);
+    model.press(Key::Enter);
+    let mut without = overview(3);
+    without.target_groups[0].targets.remove(1);
+    model.read(without);
+    assert_eq!((&model.place, model.said.as_deref()), (&Place::List, Some("firewalls/10.0.0.2 is gone")));
+}
+
+fn plan(flows: u64, generation: u64) -> Plan {
+    let effect = FlowEffect {
+        target_group: "firewalls".to_owned(),
+        target: Some([10, 0, 0, 2].into()),
+        flows,
+        at_most: false,
+        held_by: None,
+        fate: Fate::Drained,
+        then: Some(Fate::Reset),
+    };
+    Plan::new(
+        vec!["Target 10.0.0.2 is deregistered and drains".to_owned()],
+        Preview { flows: vec![effect], ..Preview::default() },
+        generation,
+    )
+}
+
+#[test]
+fn a_drain_is_asked_about_with_what_its_flows_would_feel_and_made_of_the_state_that_was_asked_about() {
+    let mut model = model(2);
+    let dead = key("firewalls", 2);
+    let ask = |model: &mut Model| {
+        assert_eq!(model.press(Key::Char('d')), Some(Order::Plan(dead.clone())));
+        // What is typed before the question is there answers nothing.
+        assert_eq!(model.press(Key::Char('y')), None);
+        model.planned(&dead, Ok(plan(125, 12)));
+        assert_eq!(model.place, Place::Confirm(dead.clone(), Box::new(plan(125, 12))));
+    };
+    for no in [Key::Char('n'), Key::Enter, Key::Escape, Key::Char(' ')] {
+        ask(&mut model);
+        assert_eq!(model.press(no), None, "{no:?}");
+        assert_eq!((&model.place, model.said.as_deref()), (&Place::List, Some("nothing was done")));
+    }
+    ask(&mut model);
+    assert_eq!(model.press(Key::Char('y')), Some(Order::Drain(dead.clone(), 12)));
+    model.drained(&dead, Err("the configuration has generation 13".to_owned()));
+    assert_eq!(model.said.as_deref(), Some("the configuration has generation 13"));
+    // It is refused to whoever may only look; and one that drains already is not asked about.
+    assert!(matches!(model.press(Key::Char('d')), Some(Order::Plan(_))));
+    model.planned(&dead, Err("for the role admin".to_owned()));
+    assert_eq!((&model.place, model.said.as_deref()), (&Place::List, Some("for the role admin")));
+    assert!(matches!(model.press(Key::Char('d')), Some(Order::Plan(_))));
+    model.planned(&dead, Ok(Plan::new(vec![], Preview::default(), 12)));
+    assert_eq!(model.said.as_deref(), Some("firewalls/10.0.0.2 drains already"));
+    // An answer that comes after its operator went elsewhere opens nothing.
+    assert!(matches!(model.press(Key::Char('d')), Some(Order::Plan(_))));
+    model.press(Key::Escape);
+    model.planned(&dead, Ok(plan(125, 12)));
+    assert_eq!(model.place, Place::List);
+}
+
+#[test]
+fn a_view_that_stands_still_shows_the_latest_when_it_goes_on() {
+    let mut model = model(2);
+    typed(&mut model, "p");
+    model.read(overview(3));
+    model.read(overview(4));
+    model.hear(died(4));
+    let shown = |model: &Model| model.reading.as_ref().unwrap().overview.node.uptime_ms;
+    assert_eq!(shown(&model), overview(2).node.uptime_ms);
+    assert_eq!(model.paused.as_ref().unwrap().events, 1);
+    typed(&mut model, "p");
+    assert_eq!(shown(&model), overview(4).node.uptime_ms);
+    assert_eq!(
+        model.reading.as_ref().unwrap().rates_of(&key("firewalls", 2)).unwrap().resets,
+        50.0,
+        "of one second"
+    );
+    assert_eq!(model.recent.of(Some(&key("firewalls", 2))).all(), 150, "and none is forgotten");
+}
+
+//
+#[test]
+fn resets_that_follow_each_other_are_one_line_and_single_ones_are_shown_on_demand() {
+    let mut model = model(1);
+    model.hear(died(1));
+    (2..100).for_each(|reading| {
+        model.hear(resets(2, 10, reading));
+        model.hear(one_reset(reading));
+    });
+    let told = |model: &Model| model.events_of(None).count();
+    // Single resets stand between the sums.
+    assert_eq!(told(&model), 99);
+    let mut model = Model::new(1000);
+    model.read(overview(1));
+    (2..100).for_each(|reading| model.hear(resets(2, 10, reading)));
+    model.hear(resets(3, 1, 100));
+    model.hear(one_reset(100));
+    let counts: Vec<u64> = model
+        .events_of(None)
+        .filter_map(|event| match event.what {
+            What::FlowsReset { count, .. } => Some(count),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(counts, [1, 980]);
+    assert_eq!(told(&model), 2);
+    typed(&mut model, "e");
+    assert_eq!(told(&model), 3);
+    let of = |last| model.events_of(Some(&key("firewalls", last))).count();
+    assert_eq!((of(2), of(3), of(1)), (2, 1, 0));
+}
+
+#[test]
+fn events_without_end_are_kept_in_bounds_the_newest_of_them() {
+    let mut model = model(1);
+    (0..10_000).for_each(|number| model.hear(died(number)));
+    assert_eq!(model.events.len(), EVENTS);
+    assert_eq!(model.events_of(None).next().unwrap().at, fixture::at(9999));
+}
+
+#[test]
+fn it_is_ended_from_everywhere_and_read_as_often_as_is_wished() {
+    let mut model = model(2);
+    for places in ["", "?", "/"] {
+        typed(&mut model, places);
+        assert_eq!(model.press(Key::Interrupt), Some(Order::Quit));
+        model.press(Key::Escape);
+    }
+    assert_eq!(model.press(Key::Char('q')), Some(Order::Quit));
+    assert_eq!(model.press(Key::Char('+')), Some(Order::Interval(2000)));
+    for expected in [1000, 500, 250, 250] {
+        assert_eq!(model.press(Key::Char('-')), Some(Order::Interval(expected)));
+    }
+    assert_eq!(model.press(Key::Char('r')), Some(Order::Refresh));
+}
+
+fn said(overview: Overview, before: Overview) -> Vec<String> {
+    let mut model = Model::new(1000);
+    model.read(before);
+    model.read(overview);
+    model.trouble.into_iter().map(|trouble| trouble.said).collect()
+}
+
+// H-5, R-8
+#[test]
+fn what_is_wrong_is_said_in_words_the_worst_first() {
+    assert_eq!(said(well(2), well(1)), [""; 0]);
+    assert_eq!(
+        said(overview(2), overview(1)),
+        [
+            "firewalls/10.0.0.2 is unhealthy for 1m 2s, 125 flows left, 50 reset in the last minute: Request timed out"
+        ]
+    );
+    let changed = |change: fn(&mut Overview)| {
+        let (mut before, mut after) = (well(1), well(2));
+        change(&mut after);
+        before.workers.truncate(after.workers.len());
+        said(after, before)
+    };
+    type Case = (fn(&mut Overview), &'static [&'static str]);
+    let cases: [Case; 12] = [
+        (
+            |it| it.target_groups[0].targets.clear(),
+            &["inspection refuses new flows: firewalls has no target"],
+        ),
+        (
+            |it| {
+                it.target_groups[0].targets.clear();
+                it.load_balancers[0].rejected_flows = 20;
+            },
+            &["inspection refuses new flows, 20 flows/s: firewalls has no target"],
+        ),
+        (
+            |it| it.load_balancers[0].target_group = None,
+            &["inspection has no listener: its traffic is dropped"],
+        ),
+        (
+            |it| it.target_groups[0].targets[0].neighbour.mac = None,
+            &["firewalls/10.0.0.1: packets to it are dropped, its neighbour is reachable"],
+        ),
+        (
+            |it| it.target_groups[0].targets[0].silent_for_ms = 12_500,
+            &["firewalls/10.0.0.1 passes its checks, but has returned no packet for 12.5s"],
+        ),
+        (|it| it.workers[1].heartbeat_age_ms = 3200, &["worker 1 has stood still for 3.2s"]),
+        (|it| it.workers[1].generation = 11, &["worker 1 goes by generation 11 still"]),
+        (|it| it.workers[0].flows = 1_000_000, &["worker 0's flow table is 95 % full"]),
+        (|it| it.workers[0].load.busy_cycles = 2_480_000_000, &["worker 0 is busy 99 % of the time"]),
+        (|it| it.ports[0].link_up = false, &["port left: its link is down"]),
+        (
+            |it| it.ports[0].missed = 1500,
+            &["port left loses 1.50k packets/s: the workers do not take them fast enough"],
+        ),
+        (
+            |it| {
+                it.totals.dropped = 130;
+                it.totals.drops = [("no_target".to_owned(), 30), ("cookie_stale".to_owned(), 100)].into();
+                it.load_balancers[0].held_resets.hold = 5;
+                it.load_balancers[0].stateless_packets = 7;
+            },
+            &[
+                "inspection forwards 7 packets/s without state: the flow tables are full",
+                "inspection holds 5 resets/s back by its guards (hold_ms)",
+                "130 packets/s are dropped: cookie_stale 100, no_target 30",
+            ],
+        ),
+    ];
+    for (change, expected) in cases {
+        assert_eq!(changed(change), expected);
+    }
+    // A fleet that is down: the group first, a few by name, and the number of the others.
+    let mut down = well(2);
+    let dead = overview(2).target_groups[0].targets[1].clone();
+    down.target_groups[0].targets =
+        (1..=200).map(|last| TargetOverview { address: [10, 0, 0, last].into(), ..dead.clone() }).collect();
+    let told = said(down, well(1));
+    assert_eq!(
+        told[0],
+        "firewalls: none of 200 targets is healthy; inspection gives new flows to any of them (fail open)"
+    );
+    assert_eq!((told.len(), told[4].as_str()), (5, "197 more targets are unhealthy"));
+}

@@ -1,0 +1,250 @@
+//! `flowgate top` in a terminal of tmux, beside a real gateway: what its operator reads there when an appliance
+//! dies under load, and that the numbers are those that the gateway counted.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::lab::gateway::Attributes;
+use crate::lab::traffic::{Connection, PATIENCE, is_silent, must_be_reset, udp_pair};
+use crate::lab::{Family, Lab, wait_for};
+
+/// A terminal of tmux that nobody looks at, with a server of its own.
+struct Tmux {
+    socket: PathBuf,
+}
+
+impl Tmux {
+    /// Starts `flowgate top` on a terminal of this size.
+    fn top(lab: &Lab, columns: u16, rows: u16) -> Tmux {
+        let tmux = Tmux { socket: lab.path("tmux") };
+        let socket = lab.path("flowgated.sock");
+        let top = format!(
+            "TZ=UTC {} --socket {} top --interval 250ms 2> {}; echo ENDED WITH $?; sleep 60",
+            env!("CARGO_BIN_EXE_flowgate"),
+            socket.display(),
+            lab.path("top.log").display()
+        );
+        let size = [columns.to_string(), rows.to_string()];
+        tmux.run(&["new-session", "-d", "-x", &size[0], "-y", &size[1], &top]);
+        tmux
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        // Its own server, its own settings, and no part of a session that this test may run in.
+        command.env_remove("TMUX").env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
+        command.args(["-f", "/dev/null", "-u", "-S"]).arg(&self.socket).args(words);
+        let output = command.output().expect("tmux is installed");
+        assert!(output.status.success(), "tmux {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What is to be seen.
+    fn screen(&self) -> String {
+        self.run(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen is as it should be, and returns it.
+    fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let mut last = String::new();
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_for(what, PATIENCE, || {
+                last = self.screen();
+                is_so(&last).then(|| last.clone())
+            })
+        }));
+        found.unwrap_or_else(|_| panic!("the screen has not {what}:\n{last}"))
+    }
+
+    fn wait_for(&self, text: &str) -> String {
+        self.wait_until(text, |screen| screen.contains(text))
+    }
+
+    fn press(&self, keys: &[&str]) {
+        self.run(&[&["send-keys"], keys].concat());
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        // With it go the terminal and what runs in it.
+        Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output().ok();
+    }
+}
+
+/// Datagrams through the gateway, until it is dropped: some for each appliance.
+struct Load {
+    stop: Arc<AtomicBool>,
+    senders: Vec<thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(lab: &Lab, flows: usize) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let sender = |_| {
+            let (client, server) = udp_pair(lab, Family::V4);
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    client.send(&[7; 200]).expect("the kernel takes it");
+                    thread::sleep(Duration::from_millis(2));
+                }
+                drop(server);
+            })
+        };
+        Load { senders: (0..flows).map(sender).collect(), stop }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.senders.drain(..).for_each(|sender| drop(sender.join()));
+    }
+}
+
+/// The columns of the row of `target`.
+fn row(screen: &str, target: Ipv4Addr) -> Vec<String> {
+    let address = target.to_string();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let rows = screen.lines().map(words);
+    let mut of_target = rows.filter(|words| words.iter().take(2).any(|word| *word == address));
+    of_target.next().unwrap_or_else(|| panic!("{target} is not on the screen:\n{screen}"))
+}
+
+const ATTRIBUTES: Attributes<'_> = Attributes {
+    target_group: &[
+        ("send_tcp_reset.on_unhealthy.enabled", "true"),
+        ("send_tcp_reset.on_deregistration.enabled", "true"),
+        ("deregistration_delay.timeout_seconds", "60"),
+    ],
+    listener: &[],
+};
+
+// H-5, R-1, R-8, T-3
+#[test]
+fn what_happens_when_an_appliance_dies_under_load_is_read_from_the_screen() {
+    let mut lab = Lab::started(3, ATTRIBUTES);
+    let load = Load::start(&lab, 12);
+    let mut connections: Vec<Connection> = (0..12).map(|_| lab.connect(Family::V4)).collect();
+    let dead = lab.appliance_of(&connections[0]);
+    let address = lab.appliances[dead].address;
+    let (mut dying, living): (Vec<_>, Vec<_>) =
+        connections.drain(..).partition(|connection| lab.appliance_of(connection) == dead);
+
+    let tmux = Tmux::top(&lab, 80, 24);
+    let screen = tmux.wait_until("said that all is well, with rates", |screen| {
+        screen.contains("Nothing is wrong: 3 healthy.") && !screen.contains("- packets/s")
+    });
+    assert_eq!(row(&screen, address)[1..2], ["healthy"], "{screen}");
+    assert!(screen.contains("inspection -> firewalls     3/3"), "{screen}");
+
+    lab.kill_reflector(dead);
+    let screen = tmux.wait_for(&format!("!! firewalls/{address} is unhealthy"));
+    println!("{screen}");
+    let flows = lab.gateway().rpc.must("get-overview", serde_json::json!({}));
+    let target = |overview: &serde_json::Value| {
+        let targets = overview["TargetGroups"][0]["Targets"].as_array().expect("a list").clone();
+        targets.into_iter().find(|target| target["Address"] == address.to_string()).expect("it is there")
+    };
+    assert_eq!(target(&flows)["State"], "unhealthy");
+    for connection in &mut dying {
+        // The next packet of its client is answered with a reset.
+        drop(std::io::Write::write_all(&mut connection.client, b"anybody there?"));
+        must_be_reset(&mut connection.client);
+    }
+    let resets = lab.counted("TCP_ELB_Reset_Count");
+    assert!(resets >= dying.len() as u64 && resets > 0);
+    let screen = tmux.wait_until("the resets", |screen| {
+        screen.contains(&format!("{resets} reset in the")) && screen.contains("TCP resets sent (unhealthy)")
+    });
+    println!("{screen}");
+    // The dead one is on top, with what the gateway counted for it, and so says the line of its load balancer.
+    let first = screen.lines().find(|line| line.starts_with("! ")).expect("a row with a sign");
+    assert!(first.contains(&address.to_string()), "{screen}");
+    let words = row(&screen, address);
+    assert_eq!(words[2], "unhealthy", "{screen}");
+    assert_eq!(words.last(), Some(&resets.to_string()), "{screen}");
+    assert_eq!(
+        target(&lab.gateway().rpc.must("get-overview", serde_json::json!({})))["Traffic"]["Resets"]["Unhealthy"],
+        resets
+    );
+    let balancer = screen.lines().find(|line| line.starts_with("inspection -> firewalls")).expect("its line");
+    assert!(balancer.contains(" 2/3 ") && balancer.ends_with(&format!(" {resets}")), "{screen}");
+    assert!(screen.contains("health  firewalls/"), "the event:\n{screen}");
+
+    // The target in full.
+    tmux.press(&["Enter"]);
+    let screen = tmux.wait_for("failover   1 at ");
+    println!("{screen}");
+    assert!(screen.contains(&format!("firewalls/{address} of inspection")), "{screen}");
+    assert!(
+        screen.contains("Target.FailedHealthChecks") && screen.contains("Connection refused"),
+        "{screen}"
+    );
+    assert!(screen.contains(&format!("{resets} sent: unhealthy {resets}")), "{screen}");
+    assert!(screen.contains(&format!("{} reset, 0 moved", dying.len())), "its failover:\n{screen}");
+    assert!(screen.contains("WHAT HAPPENED TO IT") && screen.contains("TCP resets sent"), "{screen}");
+    tmux.press(&["Escape"]);
+
+    // It comes back, and another one is drained from here.
+    lab.start_reflector(dead, &[]);
+    lab.wait_for_state(dead, "healthy");
+    let screen = tmux.wait_until("all three in", |screen| screen.contains(" 3/3 "));
+    assert!(!screen.contains("is unhealthy"), "{screen}");
+    let leaving = lab.appliance_of(&living[0]);
+    let name = lab.appliances[leaving].address.to_string();
+    tmux.press(&["/"]);
+    tmux.press(&["-l", &name]);
+    tmux.press(&["Enter"]);
+    tmux.wait_for(&format!("[1 with '{name}']"));
+    tmux.press(&["d"]);
+    let screen = tmux.wait_for(&format!("Drain firewalls/{name}?"));
+    println!("{screen}");
+    assert!(screen.contains("would be drained, then reset."), "{screen}");
+    assert_eq!(lab.state_of(leaving).expect("known").0, "healthy", "not before it is wanted");
+    tmux.press(&["y"]);
+    let screen = tmux.wait_for("DRAINS");
+    println!("{screen}");
+    assert!(screen.contains(&format!("firewalls/{name}: ")), "{screen}");
+    assert_eq!(lab.state_of(leaving).expect("known").0, "draining");
+
+    // However small: what matters is on it, and it is still the same view.
+    tmux.run(&["resize-window", "-x", "10", "-y", "3"]);
+    let screen = tmux.wait_for("2/3 in");
+    assert_eq!(screen.lines().count(), 3, "{screen}");
+    println!("{screen}");
+    tmux.run(&["resize-window", "-x", "120", "-y", "40"]);
+    tmux.wait_for("tab next part");
+    tmux.press(&["q"]);
+    let screen = tmux.wait_for("ENDED WITH 0");
+    assert!(!screen.contains("EVENTS"), "the screen from before is there again:\n{screen}");
+    drop(load);
+    drop(living);
+}
+
+#[test]
+fn on_a_terminal_of_10x3_from_the_start_a_failover_is_seen() {
+    let mut lab = Lab::started(2, ATTRIBUTES);
+    let mut connection = lab.connect(Family::V4);
+    let dead = lab.appliance_of(&connection);
+    let tmux = Tmux::top(&lab, 10, 3);
+    let screen = tmux.wait_for("2/2 in");
+    assert!(screen.contains("all well"), "{screen}");
+    lab.kill_reflector(dead);
+    let screen = tmux.wait_for("1/2 in");
+    assert!(screen.contains("1 wrong"), "{screen}");
+    assert!(is_silent(&mut connection.client, Duration::from_millis(50)));
+    // The daemon goes, and comes back.
+    lab.stop_gateway();
+    tmux.wait_for("NO DAEMON");
+    lab.start_gateway();
+    tmux.wait_for("/2 in");
+    tmux.press(&["C-c"]);
+    tmux.wait_for("ENDED");
+}
