@@ -405,7 +405,7 @@ fn concerns(what: &What, key: &TargetKey) -> bool {
         What::FlowsReset { target_group, target, .. } | What::TcpReset { target_group, target, .. } => {
             (target_group, *target)
         }
-        What::ConfigChanged { .. } => return false,
+        What::ConfigChanged { .. } | What::FlowRecordsLost { .. } => return false,
     };
     *group == *key.group && address == Some(key.address)
 }
