@@ -175,7 +175,7 @@ fn a_target_is_found_opened_and_drained_after_a_question() {
         assert!(screen.contains(said), "{said:?}:\n{screen}");
     }
     view.press("\u{1b}");
-    view.wait_for("q quit");
+    view.wait_for("q quit  ? help");
     view.press("\u{1b}");
     view.wait_for("? fw/10.0.0.3");
     view.press("\r");
@@ -183,7 +183,7 @@ fn a_target_is_found_opened_and_drained_after_a_question() {
     let screen = view.wait_for("failover   7 at 20:47:37.007, unhealthy: of 125 flows 96 reset");
     assert!(screen.contains("fw/10.0.0.2 of gw"), "{screen}");
     view.press("\u{1b}");
-    view.wait_for("q quit");
+    view.wait_for("q quit  ? help");
     view.press("/gw 0.1\r");
     view.wait_for("[1 with 'gw 0.1']");
     view.press("d");

@@ -233,7 +233,7 @@ fn a_targets_failovers_are_told_in_a_sentence_each() {
         "Policy": {"Failover": "no_rebalance", "Reset": true, "DetectionTimeMs": 10_000},
         "Group": {"Registered": 3, "Healthy": 2}, "Decided": crate::cli::top::fixture::at(1),
         "Flows": {"AtDecision": 125, "TcpAtDecision": 100, "Begun": 0, "Moved": 1, "Reset": 96, "Ended": 8, "Left": 20},
-        "Resets": {"Total": 96}, "Durations": {"FirstFailureToFirstReset": 212_345}, "AsOf": mark
+        "Resets": {"Total": 96}, "DurationsMicroseconds": {"FirstFailureToFirstReset": 212_345}, "AsOf": mark
     });
     let key = view.watched().unwrap().clone();
     view.failovers = Some((key, vec![serde_json::from_value(record).unwrap()]));
