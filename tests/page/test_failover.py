@@ -72,7 +72,7 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     until("the record", lambda: f"Failover {record['Id']}: {address} of firewalls was unhealthy" in text(live, "#failovers"), 3)
     assert f"Of {record['Flows']['AtDecision']} flows" in text(live, "#failovers .sums")
     assert f"{resets} resets sent." in text(live, "#failovers .sums"), "and so does the record"
-    took = record["Durations"]["FirstFailureToDecision"]
+    took = record["DurationsMicroseconds"]["FirstFailureToDecision"]
     assert f"First failed check to decision{took // 1000}.{took % 1000 // 100} ms" in texts(live, "#failovers dl div")
     picture(live, "failover")
     assert not complaints(live)

@@ -18,7 +18,7 @@ export function took(microseconds) {
 }
 
 function phases(record) {
-  const all = record.Durations;
+  const all = record.DurationsMicroseconds;
   const decision = record.Cause === "unhealthy" ? "Decision" : "End of the drain";
   return [
     ["First failed check to decision", all.FirstFailureToDecision],
