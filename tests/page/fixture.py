@@ -156,6 +156,7 @@ class Fixture:
         self.entries = []
         self.told = []
         self.failovers = []
+        self.not_ready = []
         self.not_recorded = 0
         self.forgotten = 0
         self.events = 0
@@ -216,6 +217,8 @@ class Fixture:
             self.stream(request, *map(int, after.split("-")))
         elif path == "/api/overview":
             self.json(request, self.node.overview())
+        elif path == "/api/readiness":
+            self.json(request, {"Ready": not self.not_ready, "Missing": self.not_ready})
         elif path == "/api/history":
             self.json(request, self.node.history(query.get("span"), query.get("target")))
         elif path == "/api/timeline":
@@ -294,7 +297,7 @@ def failover(fixture, ago_ms=90_000, dead=None):
         "Flows": {"AtDecision": 320, "TcpAtDecision": 320, "Begun": 1, "Moved": 0, "Reset": 303, "Ended": 1, "Left": 17},
         "Resets": {"Total": 303, "ByTrigger": {"unhealthy": 303}, "First": mark(1234), "Last": mark(1_201_234)},
         "Clients": {"Watched": 303, "CameBack": 301, "ByTarget": {"198.51.100.11": 301}, "FastestMicroseconds": 1811, "SlowestMicroseconds": 90_000},
-        "Durations": {"FirstFailureToDecision": 401_250, "DecisionToApplied": 18, "DecisionToFirstReset": 1234,
+        "DurationsMicroseconds": {"FirstFailureToDecision": 401_250, "DecisionToApplied": 18, "DecisionToFirstReset": 1234,
                       "FirstFailureToFirstReset": 402_484, "LastReturnedToFirstReset": 611_200, "FirstToLastReset": 1_200_000},
         "AsOf": mark(2_000_000)})
     fixture.tell("FailoverStarted", ago_ms, **of, Id=3, Cause="unhealthy", Flows=320)

@@ -53,7 +53,7 @@ def test_a_failover_is_told_with_its_phases_and_what_became_of_the_flows(page, m
         "First failed check to decision401.2 ms", "Decision to the last worker0.018 ms", "Decision to first reset1.234 ms",
         "First failed check to first reset402.4 ms", "Last returned packet to first reset611.2 ms", "First reset to last reset1.200 s"]
     made_up.failovers[0]["Ended"] = {"At": {"At": fixture.moment(), "AfterDecisionMicroseconds": 3_000_000}, "Why": "recovered"}
-    made_up.failovers[0]["Durations"]["DecisionToRecovery"] = 125_000_000
+    made_up.failovers[0]["DurationsMicroseconds"]["DecisionToRecovery"] = 125_000_000
     until("its end, though no event tells of it", lambda: text(page, "#failovers .title").endswith("; the target recovered"), 4)
     assert "Decision to recovery2 min 5 s" in text(page, "#failovers")
     asked = made_up.asked.count("/api/failovers")
@@ -88,16 +88,18 @@ def test_everything_that_can_be_wrong_is_told_in_a_sentence(page, made_up):
     made_up.node.ports[0].update(LinkUp=False)
     made_up.node.endpoints[1].update(LoadBalancer=None)
     made_up.node.groups.append(fixture.group("spare", "other", []))
-    until("the problems", lambda: len(texts(page, "#problems .what")) == 7, 4)
+    made_up.not_ready = ["drained by an operator"]
+    until("the problems", lambda: len(texts(page, "#problems .what")) == 8, 6)
     told = texts(page, "#problems .what")
     assert text(page, "#verdict") == "3 things are wrong"
-    for words in ("Worker 1 on core 3 has stopped.", "The port left has no link.", "spare has no target: new flows of other are refused.",
+    assert "drained by an operator" in texts(page, "#problems .live")
+    for words in ("This node is not ready: whoever asks by /readyz is told to give it no traffic.", "Worker 1 on core 3 has stopped.", "The port left has no link.", "spare has no target: new flows of other are refused.",
                   "The flow table of worker 1 is nearly full.", "The endpoint branch leads to no load balancer: its traffic is dropped.",
                   "198.51.100.12 of firewalls answers its checks and returns nothing of what it is sent."):
         assert words in told, told
     assert told[-1].startswith("198.51.100.11 of firewalls drains until ")
     # Not by colour alone: each says what it is, too.
-    assert [words.split(":")[0] for words in texts(page, "#problems li .unseen")] == ["Wrong"] * 3 + ["Look"] * 3 + ["Note"]
+    assert [words.split(":")[0] for words in texts(page, "#problems li .unseen")] == ["Wrong"] * 3 + ["Look"] * 4 + ["Note"]
 
 
 def test_names_are_text_whatever_is_in_them(wide, made_up):

@@ -34,6 +34,7 @@ impl Routes {
             "/metrics" => self.scrapes.answer(request.headers(), visit, || self.snapshot()).await,
             "/healthz" => ready::health(&self.readiness()),
             "/readyz" => ready::readiness(&self.readiness()),
+            "/api/readiness" => page::readiness(&self.readiness()),
             path => page::asset(path)
                 .or_else(|| page::data(uri, request.headers(), &self.behind.recorder, &self.streams, visit))
                 .unwrap_or_else(|| {

@@ -130,6 +130,16 @@ function ports(now, before, rate) {
 export function problems(shown) {
   const found = [];
   const add = (level, key, text, live, target) => found.push({ level, key, text, live: live ?? "", target });
+  // Workers that have stopped are told below, each.
+  const out = shown.said.Readiness?.Missing ?? [];
+  if (out.length > 0) {
+    add(
+      "warn",
+      "readiness",
+      "This node is not ready: whoever asks by /readyz is told to give it no traffic.",
+      out.join("; "),
+    );
+  }
   for (const group of shown.groups) ofGroup(group, shown.at, add);
   for (const balancer of shown.balancers) ofBalancer(balancer, add);
   for (const endpoint of shown.endpoints) {
