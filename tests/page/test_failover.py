@@ -95,8 +95,9 @@ def test_it_is_over_when_the_appliance_is_back(live, lab):
     lab.revive_appliance(DEAD)
     until("the verdict", lambda: text(live, "#verdict") == "All is well: all 2 targets are healthy", 10)
     address = laboratory.APPLIANCES[DEAD]
-    until("the record's end", lambda: "the target recovered" in text(live, "#failovers .title"), 5)
     until("its line", lambda: any(f"{address} of firewalls is healthy, it was unhealthy" in words for words in texts(live, "#events .what")), 2)
+    # It ends when the target has stayed healthy for some seconds.
+    until("the record's end", lambda: "the target recovered" in text(live, "#failovers .title"), 15)
     assert not complaints(live)
 
 
