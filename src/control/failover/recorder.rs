@@ -99,6 +99,8 @@ struct Open {
     /// The last packet returned that came before any reset.
     returned_at_decision: Option<Instant>,
     last_reset: Option<Instant>,
+    /// When the drain was over.
+    drained: Option<Instant>,
     /// When it ends, and why.
     closes: Option<(Instant, EndReason)>,
     /// The flows that were left when the target recovered: those since then are of another story.
@@ -204,6 +206,7 @@ impl Recorder {
         if let Some(drain) = open.record.drain.as_mut().filter(|drain| drain.ended.is_none()) {
             (drain.ended, drain.flows_then) = (Some(ended), Some(counts.active));
             open.applied_with = Some(AppliedWith::Generation(generation));
+            open.drained = Some(now);
             open.closes = Some((now + PATIENCE, EndReason::FlowsLeft));
         }
         open.read(counts, now);
@@ -451,6 +454,7 @@ impl Open {
             sample: Sample::default(),
             returned_at_decision: returned,
             last_reset: None,
+            drained: None,
             closes: None,
             frozen: None,
         }
@@ -461,7 +465,7 @@ impl Open {
             (_, Some(last)) => Some(last),
             (None, None) => Some(self.decided.monotonic),
             // Nobody is reset while it drains.
-            (Some(drain), None) => drain.ended.map(|_| now),
+            (Some(_), None) => self.drained,
         };
         self.record.policy.reset && since.is_some_and(|since| now.saturating_duration_since(since) < LOOKOUT)
     }

@@ -266,9 +266,11 @@ fn a_drain_goes_on_after_its_delay_until_the_last_flow_is_gone() {
     assert!(bench.recorder.awaits_configuration(1), "that was the one before");
     bench.recorder.configured(5, 0, bench.at(2_000_100));
     assert!(!bench.recorder.awaits_configuration(1));
+    let looks_out = |bench: &Bench, us| bench.recorder.looks_out(bench.at(us));
+    assert!(looks_out(&bench, 31_999_999) && !looks_out(&bench, 32_000_000), "for 30 s if nobody is reset");
     let (at, of) = (bench.at(2_003_000), (EDGE, (client(1), SERVER)));
     bench.recorder.reset(&key(1), ResetTrigger::Deregistration, of, at, || flows(6));
-    assert!(bench.recorder.looks_out(at));
+    assert!(looks_out(&bench, 32_000_000) && !looks_out(&bench, 32_003_000), "and for 30 s after a reset");
     let end = Counts { reset_flows: 6, resets: resets(ResetTrigger::Deregistration, 6), ..flows(0) };
     bench.recorder.gone(&key(1), end, bench.at(4_000_000));
     let [record] = &bench.ended()[..] else { panic!("it ends") };
