@@ -114,7 +114,7 @@ pub enum Span {
 }
 
 /// A history as a chart has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HistoryView {
     /// The moment of the last sample.

@@ -153,7 +153,13 @@ fn value(query: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::HistoryView;
+    use super::super::timeline::Timeline;
     use super::*;
+    use crate::control::events::{Event, Timestamp};
+    use crate::control::socket::methods;
+    use serde_json::Value;
+    use std::collections::HashSet;
 
     #[test]
     fn every_file_of_the_page_is_served_and_no_other() {
@@ -182,6 +188,56 @@ mod tests {
         let (_, _, html) = ASSETS.iter().find(|(name, ..)| *name == "index.html").unwrap();
         for word in ["<style", " style=", "onclick", "<script>", "javascript:"] {
             assert!(!html.contains(word), "{word}");
+        }
+    }
+
+    /// The members that a script reads of what it is told: those with a capital, but for the browser's own.
+    fn members(script: &str) -> impl Iterator<Item = &str> {
+        script.split('.').skip(1).filter_map(|rest| {
+            let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let member = &rest[..end];
+            let is_read = member.starts_with(|first: char| first.is_ascii_uppercase())
+                && member.contains(|letter: char| letter.is_ascii_lowercase())
+                && !["NumberFormat", "DateTimeFormat"].contains(&member);
+            is_read.then_some(member)
+        })
+    }
+
+    /// The names of all members, and the last words of all strings, in a schema or in a value.
+    fn names(value: &Value, is_schema: bool, found: &mut HashSet<String>) {
+        match value {
+            Value::Object(members) => {
+                for (name, inner) in members {
+                    if !is_schema {
+                        found.insert(name.clone());
+                    } else if name == "properties"
+                        && let Value::Object(properties) = inner
+                    {
+                        found.extend(properties.keys().cloned());
+                    }
+                    names(inner, is_schema, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| names(item, is_schema, found)),
+            // A reason such as `Target.Timeout` is a word that looks like a member.
+            Value::String(word) => found.extend(word.rsplit_once('.').map(|(_, last)| last.to_owned())),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_page_reads_nothing_that_it_is_not_told() {
+        // Of an entry of the timeline, and of `readiness`.
+        let mut told: HashSet<String> = ["Until", "Readiness", "Missing"].map(str::to_owned).into();
+        names(&methods::dispatcher().document(), true, &mut told);
+        names(&schemars::schema_for!(Event).to_value(), true, &mut told);
+        let now = Timestamp::from_unix_ms(0);
+        names(&serde_json::to_value(HistoryView::default()).unwrap(), false, &mut told);
+        names(&serde_json::to_value(Timeline::new(now).view(now)).unwrap(), false, &mut told);
+        let unknown = |script| members(script).filter(|member| !told.contains(*member)).collect::<Vec<_>>();
+        assert_eq!(unknown("a.Target.Durations.b.Flows"), ["Durations"], "which is a type's name alone");
+        for (name, _, script) in ASSETS.iter().filter(|(_, kind, _)| *kind == SCRIPT) {
+            assert_eq!(unknown(script), Vec::<&str>::new(), "{name} reads what nobody tells");
         }
     }
 
