@@ -40,7 +40,7 @@ impl Histogram {
         self.sum += duration;
     }
 
-    /// Each class's upper bound in seconds, `f64::INFINITY` for the last, and how many there were in it.
+    /// Each class's upper bound in seconds, infinity for the last, and how many there were in it.
     pub fn classes(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.counts.iter().copied())
     }

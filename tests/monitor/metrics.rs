@@ -24,6 +24,19 @@ fn samples(text: &str) -> Vec<(&str, &str, f64)> {
         .collect()
 }
 
+/// Labels in one order, and bounds of classes as one number: `1` of the text format is `1.0` of OpenMetrics.
+fn sorted(labels: &str) -> Vec<String> {
+    let labels = labels.split("\",").filter(|label| !label.is_empty());
+    let mut labels: Vec<String> = labels
+        .map(|label| match label.trim_end_matches('"').strip_prefix("le=\"") {
+            Some(bound) => format!("le={}", bound.parse::<f64>().unwrap_or_else(|_| panic!("{label}"))),
+            None => label.trim_end_matches('"').to_owned(),
+        })
+        .collect();
+    labels.sort();
+    labels
+}
+
 #[test]
 fn every_family_is_served_with_the_labels_that_it_says() {
     let served = Served::start();
@@ -68,20 +81,6 @@ fn every_family_is_served_with_the_labels_that_it_says() {
     assert_eq!(value(r#"flowgate_worker_active_flows{worker="1"}"#), 4.0);
 }
 
-/// Labels in the order of their names, and bounds as one format writes them: each has its own way.
-fn in_one_form(labels: &str) -> String {
-    let mut labels: Vec<String> = labels
-        .split("\",")
-        .map(|label| label.trim_end_matches('"'))
-        .map(|label| match label.strip_prefix("le=\"") {
-            Some(bound) => format!("le={}", bound.parse::<f64>().unwrap_or_else(|_| panic!("{label}"))),
-            None => label.to_owned(),
-        })
-        .collect();
-    labels.sort();
-    labels.join(",")
-}
-
 #[test]
 fn openmetrics_says_the_same_and_ends_as_it_has_to() {
     let served = Served::start();
@@ -94,11 +93,15 @@ fn openmetrics_says_the_same_and_ends_as_it_has_to() {
     );
     assert!(answer.body.ends_with("# EOF\n"), "{:?}", answer.body.lines().last());
     let by_series = |text: &str| -> HashMap<String, f64> {
-        samples(text)
-            .into_iter()
-            .map(|(name, labels, value)| (format!("{name}{{{}}}", in_one_form(labels)), value))
-            .collect()
+        let of_each = samples(text).into_iter();
+        of_each.map(|(name, labels, value)| (format!("{name}{:?}", sorted(labels)), value)).collect()
     };
+    for text in [&text, &answer.body] {
+        let last_of_each =
+            samples(text).iter().filter(|(_, labels, _)| labels.contains("le=\"+Inf\"")).count();
+        let histograms = samples(text).iter().filter(|(name, _, _)| name.ends_with("_count")).count();
+        assert!(last_of_each > 0 && last_of_each == histograms, "every histogram has its last class, once");
+    }
     let (of_text, of_open) = (by_series(&text), by_series(&answer.body));
     let only = |these: &HashMap<String, f64>, others: &HashMap<String, f64>| -> Vec<String> {
         these.keys().filter(|series| !others.contains_key(*series)).cloned().collect()

@@ -38,6 +38,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         stored: took,
         not_stored: 1,
         conditions,
+        failovers: [42, 1, 0],
         peak: Traffic { bytes: 12_500_000, packets: 9_000 },
         workers: (0..workers).map(|number| worker(number, targets)).collect(),
         slots: targets.into(),

@@ -196,6 +196,13 @@ impl Inner {
         failovers.recorder.look(|key| counts(key, slots, workers, accounts), now);
     }
 
+    /// How many records were begun since there are records, how many of them are open, and how many failovers had
+    /// none, for want of room.
+    pub(super) fn failover_figures(&self) -> [u64; 3] {
+        let recorder = &self.failovers.recorder;
+        [recorder.next_id().saturating_sub(1), recorder.open().len() as u64, recorder.not_recorded()]
+    }
+
     /// Every record, the newest first.
     pub(super) fn failover_list(&self) -> FailoverList {
         let Failovers { recorder, kept, writer, .. } = &self.failovers;

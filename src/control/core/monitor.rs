@@ -88,6 +88,7 @@ impl Inner {
             stored: self.stored.clone(),
             not_stored: self.not_stored,
             conditions: self.workers.conditions().clone(),
+            failovers: self.failover_figures(),
             peak: all.node.peak,
             workers: self
                 .workers

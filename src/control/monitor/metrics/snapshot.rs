@@ -32,6 +32,8 @@ pub struct Snapshot {
     pub not_stored: u64,
     /// How long a target's condition took from the decision to the last worker (H-7).
     pub conditions: Histogram,
+    /// Records of failovers and drains: begun, open, and those that there was no room for.
+    pub failovers: [u64; 3],
     /// The highest means over the whole node.
     pub peak: Traffic,
     /// The workers.

@@ -51,6 +51,24 @@ pub const FAMILIES: &[Family] = &[
         "From the decision on a target's health to the first packet that the last worker treats by it",
         |snapshot, out| out.histogram(&[], &snapshot.conditions),
     ),
+    Family::counter(
+        "flowgate_failovers",
+        &[],
+        "Failovers and drains that were recorded; goes on across restarts, as the records do",
+        |snapshot, out| out.counter(&[], snapshot.failovers[0]),
+    ),
+    Family::gauge(
+        "flowgate_failovers_open",
+        &[],
+        "Failovers and drains that go on: their records are not closed yet",
+        |snapshot, out| out.gauge(&[], snapshot.failovers[1]),
+    ),
+    Family::counter(
+        "flowgate_failovers_not_recorded",
+        &[],
+        "Failovers and drains that were not recorded, as too many went on at once",
+        |snapshot, out| out.counter(&[], snapshot.failovers[2]),
+    ),
     Family::gauge(
         "flowgate_peak_bytes_per_second",
         &[],
