@@ -264,6 +264,9 @@ impl Core {
     /// # Errors
     /// If it breaks a rule or cannot be stored; nothing has changed then.
     pub fn change(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {
+        // Nobody comes between a state that is being stored and its turn.
+        let busy = |_| ChangeError::NotStored("another change is being stored".to_owned());
+        let _turn = self.changing.try_lock().map_err(busy)?;
         let mut inner = self.inner.borrow_mut();
         let (next, outcome) = inner.state.apply(change)?;
         if outcome.is_change() {

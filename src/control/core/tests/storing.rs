@@ -51,6 +51,8 @@ fn a_disk_that_hangs_holds_up_changes_in_their_order_and_nothing_else() {
         let changes = [make(&bench, delay("7")), make(&bench, delay("8"))];
         tokio::time::sleep(A_WHILE).await;
         assert!(changes.iter().all(|change| !change.is_finished()));
+        let between = bench.core.change(&delay("9"), None).unwrap_err();
+        assert!(matches!(between, ChangeError::NotStored(_)), "{between}");
         assert_eq!(delay_of(&bench.core.state()), 100, "what is not stored is not gone by");
         assert!(bench.published().is_none());
 
