@@ -10,6 +10,7 @@
 
 mod accounts;
 mod capture;
+mod changes;
 mod counters;
 mod endpoints;
 mod explain;
@@ -32,11 +33,10 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{broadcast, mpsc};
-use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::capture::Names;
@@ -47,13 +47,12 @@ use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, TargetKey};
 use super::histogram::{DISK_BOUNDS, Histogram};
 use super::logging::LogControl;
-use super::model::{Change, ChangeRecord, Drain, MAX_TARGETS, Outcome, Registration, State, TargetChange};
+use super::model::{MAX_TARGETS, State};
 use super::monitor::metrics::Buffers;
 use super::neighbours::Hop;
 use super::netlink::News;
 use super::slots::Slots;
-use super::socket::{Applied, ChangeError, Turn};
-use super::store::{Store, StoreError};
+use super::store::Store;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
 use accounts::Accounts;
@@ -128,34 +127,6 @@ pub struct Core {
     changing: Arc<tokio::sync::Mutex<()>>,
     /// Itself, for what goes on when nobody waits for it any more.
     me: Weak<Core>,
-}
-
-/// A state to be stored and gone by, and what led to it.
-struct Stored {
-    next: State,
-    /// None: it is no change of an operator's.
-    record: Option<ChangeRecord>,
-    outcomes: Vec<Outcome>,
-}
-
-/// What led to a state, for the log.
-struct Led {
-    by: Option<String>,
-    what: String,
-}
-
-impl Led {
-    fn by(record: Option<&ChangeRecord>) -> Led {
-        match record {
-            Some(record) => Led { by: record.by.clone(), what: record.what.join("; ") },
-            None => Led { by: None, what: "a drain is over".to_owned() },
-        }
-    }
-}
-
-/// A save leaves the store's fields whole at every step, so that those of a poisoned lock are.
-fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Inner {
@@ -258,27 +229,6 @@ impl Core {
         }
     }
 
-    /// Makes a change on behalf of `by`, if that is known: it is stored, and on its way to the workers, when this
-    /// returns. Everything waits for the disk meanwhile.
-    ///
-    /// # Errors
-    /// If it breaks a rule or cannot be stored; nothing has changed then.
-    pub fn change(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError> {
-        // Nobody comes between a state that is being stored and its turn.
-        let busy = |_| ChangeError::NotStored("another change is being stored".to_owned());
-        let _turn = self.changing.try_lock().map_err(busy)?;
-        let mut inner = self.inner.borrow_mut();
-        let (next, outcome) = inner.state.apply(change)?;
-        if outcome.is_change() {
-            let outcomes = std::slice::from_ref(&outcome);
-            let record = ChangeRecord::new(&inner.state, &next, inner.unix_ms(), by);
-            inner
-                .accept(next, Some(record), outcomes, &self.events)
-                .map_err(|error| ChangeError::NotStored(error.to_string()))?;
-        }
-        Ok(Applied { generation: inner.state.generation(), outcome })
-    }
-
     async fn next_health_event(&self) -> Option<HealthEvent> {
         poll_fn(|context| self.health_events.borrow_mut().poll_recv(context)).await
     }
@@ -356,110 +306,6 @@ impl Core {
         }
     }
 
-    /// Waits until nobody changes the objects.
-    async fn turn(&self) -> Turn {
-        Turn::of(Arc::clone(&self.changing).lock_owned().await)
-    }
-
-    /// Has a state stored, and its tables built, by a thread of its own, and goes by it once that is done. The task ends whether or not anybody waits for
-    /// it, so that what is stored and what is gone by are one.
-    fn store(&self, turn: Turn, drafted: Stored) -> JoinHandle<Result<(), String>> {
-        let core = self.me.clone();
-        let Stored { next, record, outcomes } = drafted;
-        let (store, mut ahead) = {
-            let mut inner = self.inner.borrow_mut();
-            let Inner { store, compiler, slots, .. } = &mut *inner;
-            (Arc::clone(store), compiler.begin_ahead(&next, slots))
-        };
-        let led = Led::by(record.as_ref());
-        tokio::task::spawn_local(async move {
-            let state = next.clone();
-            let done = tokio::task::spawn_blocking(move || {
-                let began = Instant::now();
-                let saved = lock(&store).save(&state, record);
-                let took = began.elapsed();
-                if saved.is_ok() {
-                    ahead.build();
-                }
-                (ahead, saved.map(|()| took))
-            });
-            let (ahead, saved) = match done.await {
-                Ok((ahead, saved)) => (Some(ahead), saved.map_err(|error| error.to_string())),
-                Err(error) => (None, Err(error.to_string())),
-            };
-            if let Some(core) = core.upgrade() {
-                let mut inner = core.inner.borrow_mut();
-                inner.compiler.end_ahead(ahead);
-                match &saved {
-                    Ok(took) => {
-                        inner.stored.observe(*took);
-                        inner.adopt(next, &led, &outcomes, &core.events);
-                    }
-                    Err(_) => inner.not_stored += 1,
-                }
-            }
-            drop(turn);
-            saved.map(|_| ())
-        })
-    }
-
-    /// Ends the drains whose delay is over (T-4), unless a change is under way: then it is asked again soon. The task that does
-    /// it; none if there is nothing to end.
-    fn end_drains(&self) -> Option<JoinHandle<()>> {
-        let mut inner = self.inner.borrow_mut();
-        let now = inner.unix_ms();
-        if inner.drains.next().is_none_or(|first| first > now) {
-            return None;
-        }
-        let turn = Turn::of(Arc::clone(&self.changing).try_lock_owned().ok()?);
-        let due = inner.drains.due(now);
-        // All at once: a fleet that was deregistered in one request is stored and compiled once.
-        let mut next = inner.state.clone();
-        let mut outcomes = Vec::new();
-        for key in &due {
-            let group = next.target_group(&key.group).ok();
-            let target = group.and_then(|group| group.targets.get(&key.address));
-            let Some(Registration::Draining { since_unix_ms }) = target.map(|target| target.registration)
-            else {
-                continue;
-            };
-            let change = Change::FinishDraining {
-                target_group: key.group.to_string(),
-                address: key.address,
-                since_unix_ms,
-            };
-            match next.apply(&change) {
-                Ok((state, outcome)) => {
-                    next = state;
-                    outcomes.push(outcome);
-                }
-                Err(error) => tracing::error!(
-                    name: "drain_not_ended", target_group = %key.group, target = %key.address, %error,
-                    "a drain could not be ended"
-                ),
-            }
-        }
-        if !outcomes.iter().any(Outcome::is_change) {
-            return None;
-        }
-        drop(inner);
-        // No change of an operator's, so none for the history.
-        let stored = self.store(turn, Stored { next, record: None, outcomes });
-        let core = self.me.clone();
-        Some(tokio::task::spawn_local(async move {
-            let failed = match stored.await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => error,
-                Err(error) => error.to_string(),
-            };
-            tracing::error!(name: "drains_not_stored", drains = due.len(), error = failed, "the end of drains could not be stored; it is tried again");
-            if let Some(core) = core.upgrade() {
-                let mut inner = core.inner.borrow_mut();
-                due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
-            }
-        }))
-    }
-
     /// Sums up resets, and gives back the slots of targets that are gone and have no flow left, live or remembered.
     fn sweep(&self) {
         self.log.tend(Instant::now());
@@ -496,33 +342,6 @@ impl Inner {
     fn unix_ms(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.ahead;
         u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Stores a state and only then goes by it, and tells what led to it.
-    fn accept(
-        &mut self,
-        next: State,
-        record: Option<ChangeRecord>,
-        outcomes: &[Outcome],
-        events: &broadcast::Sender<Event>,
-    ) -> Result<(), StoreError> {
-        let began = Instant::now();
-        let led = Led::by(record.as_ref());
-        let saved = lock(&self.store).save(&next, record);
-        self.not_stored += u64::from(saved.is_err());
-        saved?;
-        self.stored.observe(began.elapsed());
-        self.adopt(next, &led, outcomes, events);
-        Ok(())
-    }
-
-    /// Goes by a state that is stored, and tells what led to it.
-    fn adopt(&mut self, next: State, led: &Led, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
-        let before = std::mem::replace(&mut self.state, next);
-        self.take_over();
-        let (generation, Led { by, what }) = (self.state.generation(), led);
-        tracing::info!(name: "configuration_changed", generation, by, what, "the configuration changed");
-        self.announce(&before, outcomes, events);
     }
 
     /// Makes everything follow `state`.
@@ -622,54 +441,5 @@ impl Inner {
         let group = self.state.target_group(group).ok();
         let balancer = group.and_then(|group| self.state.load_balancer_using(&group.name));
         balancer.map(|balancer| balancer.name.to_string()).unwrap_or_default()
-    }
-
-    /// Tells the subscribers what changes did that came into force together, and notes what that is to drains.
-    fn announce(&mut self, before: &State, outcomes: &[Outcome], events: &broadcast::Sender<Event>) {
-        let generation = self.state.generation();
-        let mut told = vec![What::ConfigChanged { generation }];
-        for outcome in outcomes {
-            for (group, address, change) in outcome.targets() {
-                let key = TargetKey::new(group.as_str(), address);
-                let (target_group, target, flows) = (group.to_string(), address, self.flows_of(&key));
-                match change {
-                    TargetChange::Draining => {
-                        let ends = self.drains.deadline(&key).and_then(|ms| i64::try_from(ms).ok());
-                        let ends = ends.map_or_else(Timestamp::now, Timestamp::from_unix_ms);
-                        tracing::info!(
-                            name: "drain_started", load_balancer = self.balancer_of(&target_group), target_group,
-                            target = %target, flows, %ends, generation, "a target drains"
-                        );
-                        told.push(What::DrainStarted { target_group, target, flows, ends });
-                        self.record_drain(&key, ends);
-                    }
-                    TargetChange::Reregistered | TargetChange::Removed => {
-                        self.record_drained(&key, change == TargetChange::Reregistered);
-                        tracing::info!(
-                            name: "drain_ended", load_balancer = self.balancer_of(&target_group), target_group,
-                            target = %target, flows_left = flows, generation, "a target's drain is over"
-                        );
-                        told.push(What::DrainEnded { target_group, target, flows_left: flows });
-                    }
-                    TargetChange::Registered | TargetChange::Updated => {}
-                }
-            }
-        }
-        // A group that is deleted takes its targets with it, those that drain too.
-        let gone = |drain: &Drain<'_>| self.state.target_group(drain.target_group.name.as_str()).is_err();
-        let gone: Vec<TargetKey> = before
-            .drains()
-            .filter(gone)
-            .map(|drain| TargetKey::new(drain.target_group.name.as_str(), drain.address))
-            .collect();
-        for key in gone {
-            let (target_group, flows_left) = (key.group.to_string(), self.flows_of(&key));
-            told.push(What::DrainEnded { target_group, target: key.address, flows_left });
-            self.record_drained(&key, false);
-        }
-        for what in told {
-            // An error means that nobody listens.
-            events.send(Event::now(what)).ok();
-        }
     }
 }

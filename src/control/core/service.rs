@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::{MutexGuard, broadcast};
 
+use super::changes::{Stored, lock};
 use super::scan::{Found, Scan};
-use super::{Core, Inner, Stored, lock};
+use super::{Core, Inner};
 use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
 use crate::control::events::{Event, Timestamp};
