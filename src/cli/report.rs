@@ -216,7 +216,8 @@ fn timeline(record: &Failover) -> Vec<(Mark, String)> {
     all
 }
 
-fn phases(record: &Failover) -> Vec<(String, u64)> {
+/// How long each phase took that is over.
+pub(super) fn phases(record: &Failover) -> Vec<(String, u64)> {
     let took = &record.durations;
     let decision = match record.cause {
         Cause::Unhealthy => "decision",

@@ -7,7 +7,7 @@ use super::Means;
 use super::list::drain_line;
 use super::table::{cut, wrapped};
 use crate::cli::events;
-use crate::cli::report::long;
+use crate::cli::report::{long, phases};
 use crate::cli::table::span;
 use crate::cli::top::model::Model;
 use crate::cli::top::reading::TrafficRates;
@@ -81,8 +81,13 @@ pub(super) fn body(
     let by = if by.is_empty() { String::new() } else { format!(": {by}") };
     let resets = format!("{} sent{by}; {recent} in the last minute", traffic.resets.all());
     say("resets", resets, if recent > 0 { palette.bad } else { plain });
-    for record in failovers(model, key) {
-        say("failover", failover(record, means), plain);
+    if let Some((newest, before)) = failovers(model, key).split_first() {
+        say("failover", failover(newest, means) + end(newest), plain);
+        let phases = phases(newest).into_iter().map(|(what, took)| format!("{what} {}", long(took)));
+        say("phases", phases.collect::<Vec<_>>().join(", "), plain);
+        for record in before {
+            say("failover", failover(record, means) + &shortly(record) + end(record), plain);
+        }
     }
     let zone = target.zone.as_ref().map_or_else(|| "every zone".to_owned(), |zone| format!("zone {zone}"));
     let hop = target.neighbour.next_hop.map(|hop| format!("by {hop}")).unwrap_or_default();
@@ -119,11 +124,13 @@ fn failovers<'a>(model: &'a Model, key: &TargetKey) -> &'a [Failover] {
     }
 }
 
-/// A failover in a sentence; `flowgate report` has the whole of it.
+/// What a failover came to, in a sentence; `flowgate report` has the whole of it.
 fn failover(record: &Failover, means: &Means<'_>) -> String {
     let flows = &record.flows;
-    let mut said = format!(
-        "{} at {}, {}: of {} flows {} reset, {} moved, {} ended otherwise, {} left",
+    let begun =
+        if flows.begun > 0 { format!(" and {} that began since", flows.begun) } else { String::new() };
+    format!(
+        "{} at {}, {}: of {} flows{begun} {} reset, {} moved, {} ended otherwise, {} left; {} resets sent",
         record.id,
         means.look.since(record.decided),
         record.cause,
@@ -131,19 +138,25 @@ fn failover(record: &Failover, means: &Means<'_>) -> String {
         flows.reset,
         flows.moved,
         flows.ended,
-        flows.left
-    );
-    let took = &record.durations;
+        flows.left,
+        record.resets.total
+    )
+}
+
+/// How long the most telling phases of one that is not the newest took.
+fn shortly(record: &Failover) -> String {
+    let (took, mut said) = (&record.durations, String::new());
     if let Some(first) = took.first_failure_to_first_reset {
         said += &format!("; first reset {} after the first failed check", long(first));
     }
     if let Some(recovery) = took.decision_to_recovery {
         said += &format!("; back after {}", long(recovery));
     }
-    match record.ended {
-        None => said + "; it goes on",
-        Some(_) => said,
-    }
+    said
+}
+
+fn end(record: &Failover) -> &'static str {
+    if record.ended.is_none() { "; it goes on" } else { "" }
 }
 
 /// An event in full, however many lines that takes.

@@ -224,7 +224,7 @@ esc back  d drain  p pause  q quit
 }
 
 #[test]
-fn a_targets_failovers_are_told_in_a_sentence_each() {
+fn a_targets_failovers_are_told_and_every_phase_of_the_newest() {
     let mut view = model(2);
     view.press(Key::Enter);
     let mark = serde_json::json!({"At": crate::cli::top::fixture::at(1), "AfterDecisionMicroseconds": 0});
@@ -233,15 +233,31 @@ fn a_targets_failovers_are_told_in_a_sentence_each() {
         "Policy": {"Failover": "no_rebalance", "Reset": true, "DetectionTimeMs": 10_000},
         "Group": {"Registered": 3, "Healthy": 2}, "Decided": crate::cli::top::fixture::at(1),
         "Flows": {"AtDecision": 125, "TcpAtDecision": 100, "Begun": 0, "Moved": 1, "Reset": 96, "Ended": 8, "Left": 20},
-        "Resets": {"Total": 96}, "DurationsMicroseconds": {"FirstFailureToFirstReset": 212_345}, "AsOf": mark
+        "Resets": {"Total": 180}, "AsOf": mark,
+        "DurationsMicroseconds": {
+            "FirstFailureToDecision": 200_300, "DecisionToApplied": 18, "DecisionToFirstReset": 12_045,
+            "FirstFailureToFirstReset": 212_345, "LastReturnedToFirstReset": 251_700, "FirstToLastReset": 1_070
+        }
     });
+    let mut earlier = record.clone();
+    earlier["Id"] = 5.into();
+    earlier["Flows"]["Begun"] = 2.into();
+    earlier["DurationsMicroseconds"]["DecisionToRecovery"] = 3_000_000.into();
+    earlier["Ended"] = serde_json::json!({"At": earlier["AsOf"], "Why": "recovered"});
     let key = view.watched().unwrap().clone();
-    view.failovers = Some((key, vec![serde_json::from_value(record).unwrap()]));
+    view.failovers =
+        Some((key, [record, earlier].map(|record| serde_json::from_value(record).unwrap()).to_vec()));
     let screen = drawn(&view, 80, 24);
     let expected = "\
 failover   7 at 20:47:38.007, unhealthy: of 125 flows 96 reset, 1 moved, 8 ended
-           otherwise, 20 left; first reset 212.3 ms after the first failed
-           check; it goes on
+           otherwise, 20 left; 180 resets sent; it goes on
+phases     first failed check to decision 200.3 ms, decision to the last worker
+           0.018 ms, decision to first reset 12.0 ms, first failed check to
+           first reset 212.3 ms, last returned packet to first reset 251.7 ms,
+           first reset to last reset 1.070 ms
+failover   5 at 20:47:38.007, unhealthy: of 125 flows and 2 that began since 96
+           reset, 1 moved, 8 ended otherwise, 20 left; 180 resets sent; first
+           reset 212.3 ms after the first failed check; back after 3.000 s
 ";
     assert!(screen.contains(expected), "{screen}");
     // Those of another target are not this one's.
