@@ -75,6 +75,25 @@ fn every_family_is_served_with_the_labels_that_it_says() {
         2_697_000_000.0
     );
     assert_eq!(value(&format!("flowgate_target_health_state{target},state=\"healthy\",reason=\"\"}}")), 1.0);
+    // Of the failover record of the same target.
+    let last = format!("{target},cause=\"unhealthy\"");
+    for (series, expected) in [
+        ("id{}", 44.0),
+        ("timestamp_seconds{}", 1_795_985_257.007),
+        ("open{}", 1.0),
+        ("flows{,outcome=\"reset\"}", 114.0),
+        ("flows{,outcome=\"moved\"}", 3.0),
+        ("flows{,outcome=\"ended\"}", 2.0),
+        ("flows{,outcome=\"left\"}", 2.0),
+        ("tcp_resets{}", 228.0),
+        ("phase_seconds{,phase=\"first_failure_to_decision\"}", 0.1003),
+        ("phase_seconds{,phase=\"decision_to_applied\"}", 0.000_018),
+        ("phase_seconds{,phase=\"first_to_last_reset\"}", 2.982_75),
+    ] {
+        let series = format!("flowgate_target_failover_{}", series.replacen('{', &last, 1));
+        assert_eq!(value(&series), expected, "{series}");
+    }
+    assert!(!answer.body.contains("decision_to_recovery"), "a phase that is not over has no series");
     assert_eq!(value(r#"flowgate_worker_burst_packets_bucket{worker="0",le="1"}"#), 1.0);
     assert_eq!(value(r#"flowgate_worker_burst_packets_bucket{worker="0",le="63"}"#), 1.0);
     assert_eq!(value(r#"flowgate_worker_burst_packets_bucket{worker="0",le="+Inf"}"#), 2.0);

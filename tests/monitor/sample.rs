@@ -1,10 +1,11 @@
 //! A snapshot of a node as large as is wished, with a figure other than 0 wherever there is one.
 
 use flowgate::control::core::Measures;
+use flowgate::control::failover::{Cause, Durations, FlowsTouched, MAX_TARGETS};
 use flowgate::control::health::{CheckTotals, GroupChecks, HealthState, ReasonCode};
 use flowgate::control::histogram::{DISK_BOUNDS, FOLLOW_BOUNDS, Histogram};
 use flowgate::control::monitor::metrics::{
-    Buffers, OfBalancer, OfEndpoint, OfGroup, OfMonitor, OfTarget, OfWorker, OfZone, Snapshot,
+    Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfTarget, OfWorker, OfZone, Snapshot,
 };
 use flowgate::control::peaks::Traffic;
 use flowgate::control::socket::views::PortView;
@@ -61,6 +62,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
             .into(),
         groups: vec![group("inspection")],
         targets: (0..targets).map(target).collect(),
+        last_failovers: (0..targets).take(MAX_TARGETS).map(failover).collect(),
         monitor: OfMonitor { streams: 2, streams_refused: 1, scrapes: 10, scrapes_given_up: 1 },
     }
 }
@@ -168,5 +170,39 @@ fn target(number: u16) -> OfTarget {
         drain_ends: (state == HealthState::Draining).then_some(1_795_985_600.0),
         at_risk: 10,
         silent_for: Duration::from_millis(u64::from(number % 3) * 100),
+    }
+}
+
+/// The last failover of that target.
+fn failover(number: u16) -> OfFailover {
+    let OfTarget { balancer, group, zone, address, .. } = target(number);
+    OfFailover {
+        balancer,
+        group,
+        zone,
+        address,
+        cause: if number.is_multiple_of(3) { Cause::Deregistration } else { Cause::Unhealthy },
+        id: 42 + u64::from(number),
+        decided: 1_795_985_257.007,
+        is_open: number.is_multiple_of(2),
+        flows: FlowsTouched {
+            at_decision: 120,
+            tcp_at_decision: 118,
+            begun: 1,
+            moved: 3,
+            reset: 114,
+            ended: 2,
+            left: 2,
+        },
+        resets: 228,
+        durations: Durations {
+            first_failure_to_decision: Some(100_300),
+            decision_to_applied: Some(18),
+            decision_to_first_reset: Some(21_500),
+            first_failure_to_first_reset: Some(121_800),
+            last_returned_to_first_reset: Some(184_500),
+            first_to_last_reset: Some(2_982_750),
+            decision_to_recovery: None,
+        },
     }
 }

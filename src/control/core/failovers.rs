@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
 use super::{Core, Inner};
-use crate::control::events::{Event, What};
+use crate::control::events::{Event, Timestamp, What};
 use crate::control::failover::{
     Beginning, Cause, Counts, Failover, FailoverList, Kept, News, NotReadable, Policy, Recorder, Standing,
+    newest_of_each,
 };
 use crate::control::health::damping::Verdict;
 use crate::control::health::{HealthEvent, HealthState, Moment, TargetKey};
@@ -86,6 +87,15 @@ impl Failovers {
     #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         self.writer.under_way.is_none()
+    }
+
+    /// Every record, the newest first.
+    fn records(&self) -> Vec<&Failover> {
+        let open = self.recorder.open().into_iter();
+        let mut records: Vec<&Failover> =
+            open.chain(self.recorder.just_ended()).chain(self.kept.iter()).collect();
+        records.sort_by_key(|record| std::cmp::Reverse(record.id));
+        records
     }
 
     fn is_recording(&self) -> bool {
@@ -167,7 +177,7 @@ impl Inner {
     }
 
     /// A target was deregistered.
-    pub(super) fn record_drain(&mut self, key: &TargetKey, ends: crate::control::events::Timestamp) {
+    pub(super) fn record_drain(&mut self, key: &TargetKey, ends: Timestamp) {
         let (beginning, counts) =
             (self.beginning(key, Cause::Deregistration, Moment::now()), self.counts(key));
         self.failovers.recorder.drains(beginning, ends, counts);
@@ -205,10 +215,14 @@ impl Inner {
 
     /// Every record, the newest first.
     pub(super) fn failover_list(&self) -> FailoverList {
-        let Failovers { recorder, kept, writer, .. } = &self.failovers;
-        let mut failovers: Vec<Failover> = recorder.open().into_iter().chain(kept.iter()).cloned().collect();
-        failovers.sort_by_key(|record| std::cmp::Reverse(record.id));
+        let Failovers { recorder, writer, .. } = &self.failovers;
+        let failovers = self.failovers.records().into_iter().cloned().collect();
         FailoverList { failovers, not_recorded: recorder.not_recorded(), not_stored: writer.fault.clone() }
+    }
+
+    /// Of each target the newest record, for as long as it is told of; the newest first.
+    pub(super) fn newest_failovers(&self) -> Vec<&Failover> {
+        newest_of_each(self.failovers.records(), Timestamp::now())
     }
 
     /// What is counted of a target by now.

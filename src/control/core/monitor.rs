@@ -1,14 +1,15 @@
 //! The control core as the monitoring endpoint sees it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::accounts::OfTarget;
 use super::load::{page_kind, page_size};
 use super::{Core, Inner};
-use crate::control::health::{HealthState, ReasonCode};
+use crate::control::events::Timestamp;
+use crate::control::health::{HealthState, ReasonCode, TargetKey};
 use crate::control::monitor::metrics::{
-    self, Buffers, OfBalancer, OfEndpoint, OfGroup, OfMonitor, OfWorker, OfZone, Snapshot,
+    self, Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfWorker, OfZone, Snapshot,
 };
 use crate::control::monitor::{Readiness, Source};
 use crate::control::workers::WorkerLink;
@@ -104,6 +105,7 @@ impl Inner {
             zones,
             groups: groups.collect(),
             targets: all.targets.iter().map(|target| self.of_target(target)).collect(),
+            last_failovers: self.of_failovers(&all.targets),
             monitor: OfMonitor::default(),
         }
     }
@@ -136,6 +138,31 @@ impl Inner {
                 name: endpoint.name.to_string(),
                 balancer: balancer.map(|balancer| balancer.name.to_string()).unwrap_or_default(),
                 flows: self.workers.sum(|counters| counters.endpoint_flows(id)),
+            }
+        });
+        of_each.collect()
+    }
+
+    fn of_failovers(&self, targets: &[OfTarget]) -> Vec<OfFailover> {
+        let newest = self.newest_failovers().into_iter();
+        let of_each = newest.map(|record| {
+            let key = TargetKey::new(record.target_group.as_str(), record.target);
+            // Under the labels that its other series have, as long as it has any.
+            let target = targets.binary_search_by(|target| target.key.cmp(&key)).ok().map(|at| &targets[at]);
+            let balancer = target.and_then(|target| target.balancer.clone());
+            let recorded = record.load_balancer.as_deref().unwrap_or_default();
+            OfFailover {
+                balancer: balancer.unwrap_or_else(|| recorded.into()),
+                group: key.group,
+                zone: target.and_then(|target| target.zone.clone()).unwrap_or_else(|| Arc::from("")),
+                address: record.target.to_string(),
+                cause: record.cause,
+                id: record.id,
+                decided: seconds(record.decided.unix_ms()),
+                is_open: record.ended.is_none(),
+                flows: record.flows,
+                resets: record.resets.total,
+                durations: record.durations,
             }
         });
         of_each.collect()
@@ -178,9 +205,8 @@ impl Inner {
                 Some(view) => view.reason.as_ref().map(|reason| reason.code),
                 None => Some(ReasonCode::NotRegistered),
             },
-            since: health.as_ref().map_or(0.0, |view| {
-                view.since.wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-            }),
+            // To the millisecond, as every other view has it.
+            since: health.as_ref().map_or(0.0, |view| seconds(Timestamp::from(view.since.wall).unix_ms())),
             weight: registered.map_or(0, |target| target.weight.get()),
             checks: health.as_ref().map(|view| view.checks).unwrap_or_default(),
             last_check: health.as_ref().and_then(|view| Some(view.last_check.as_ref()?.latency)),

@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod kept;
+mod newest;
 mod record;
 mod recorder;
 mod returns;
 
 pub use kept::{FailoverList, Kept, MAX_KEPT, NotReadable};
+pub use newest::{MAX_TARGETS, newest_of_each};
 pub use record::{
     AppliedBy, Cause, CheckSeen, ClientsBack, DrainSeen, Durations, EndReason, Ending, Failover,
     FlowsTouched, Mark, Policy, ResetsSent, Standing,

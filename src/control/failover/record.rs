@@ -334,6 +334,21 @@ impl fmt::Display for EndReason {
     }
 }
 
+impl Durations {
+    /// The phases by name, as they follow each other.
+    pub fn named(&self) -> [(&'static str, Option<u64>); 7] {
+        [
+            ("first_failure_to_decision", self.first_failure_to_decision),
+            ("decision_to_applied", self.decision_to_applied),
+            ("decision_to_first_reset", self.decision_to_first_reset),
+            ("first_failure_to_first_reset", self.first_failure_to_first_reset),
+            ("last_returned_to_first_reset", self.last_returned_to_first_reset),
+            ("first_to_last_reset", self.first_to_last_reset),
+            ("decision_to_recovery", self.decision_to_recovery),
+        ]
+    }
+}
+
 impl Failover {
     /// Works out the phases of what is known.
     pub(super) fn measure(&mut self) {

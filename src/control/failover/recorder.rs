@@ -136,6 +136,14 @@ impl Recorder {
         open
     }
 
+    /// The records that have ended and were not told of yet ([`Recorder::take_news`]).
+    pub fn just_ended(&self) -> impl Iterator<Item = &Failover> {
+        self.news.iter().filter_map(|news| match news {
+            News::Started(_) => None,
+            News::Ended(record) => Some(&**record),
+        })
+    }
+
     /// Failovers that were not recorded, as too many were under way.
     pub fn not_recorded(&self) -> u64 {
         self.not_recorded

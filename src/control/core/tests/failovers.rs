@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::control::failover::{Cause, EndReason, Failover};
 use crate::control::health::{HealthState, Moment, ReasonCode, StateReason};
+use crate::control::monitor::Source;
 use crate::datapath::counters::ResetTrigger;
 use crate::datapath::messages::{BegunRecord, ResetRecord};
 use crate::id::{EndpointId, GatewayId};
@@ -228,6 +229,43 @@ fn a_group_that_is_deleted_ends_the_drains_of_its_targets() {
         assert_eq!(ended, [("fw".to_owned(), FIRST)]);
         let [record] = &bench.records()[..] else { panic!("one record") };
         assert!(record.drain.is_some_and(|drain| drain.ended.is_some()));
+    });
+}
+
+//
+#[test]
+fn prometheus_is_told_of_the_newest_record_under_the_labels_that_the_target_has() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let told = |bench: &Bench| {
+            let mut snapshot = bench.core.snapshot();
+            let one = snapshot.last_failovers.pop().expect("one is told of");
+            assert!(snapshot.last_failovers.is_empty());
+            (one, snapshot.targets)
+        };
+        let labels = [&bench.core.snapshot().targets[0]].map(|one| (one.balancer.clone(), one.zone.clone()));
+        assert!(bench.core.snapshot().last_failovers.is_empty());
+        bench.health(HealthState::Healthy, HealthState::Unhealthy);
+        let (one, targets) = told(&bench);
+        assert_eq!((&*one.group, &*one.address, one.id), ("fw", "192.0.2.1", 1));
+        assert_eq!([(one.balancer, one.zone)], labels);
+        assert_eq!(one.address, targets[0].address);
+        let decided = bench.records()[0].decided;
+        assert_eq!(format!("{:.0}", one.decided * 1000.0), decided.unix_ms().to_string());
+        bench.deregister(FIRST);
+        let (one, _) = told(&bench);
+        assert_eq!((one.id, one.cause, one.is_open), (2, Cause::Deregistration, true), "the newest alone");
+        // Nothing of the target is left, and its record is told of as it was made.
+        bench.core.change(&Change::DeleteListener { listener: "gw".to_owned() }, None).unwrap();
+        bench.core.change(&Change::DeleteTargetGroup { target_group: "fw".to_owned() }, None).unwrap();
+        bench.published();
+        bench.core.sweep();
+        // Nor has its end been told of yet.
+        let (one, targets) = told(&bench);
+        assert!(targets.iter().all(|target| target.address != one.address));
+        assert_eq!((&*one.balancer, &*one.group, &*one.zone, one.is_open), ("gw", "fw", "", false));
+        bench.hear();
+        assert_eq!((told(&bench).0.id, bench.records().len()), (2, 2));
     });
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::control::core::Measures;
+use crate::control::failover::{Cause, Durations, FlowsTouched};
 use crate::control::health::{CheckTotals, GroupChecks, HealthState, ReasonCode};
 use crate::control::histogram::Histogram;
 use crate::control::peaks::Traffic;
@@ -52,6 +53,8 @@ pub struct Snapshot {
     pub groups: Vec<OfGroup>,
     /// The targets, those too that are gone and still have flows.
     pub targets: Vec<OfTarget>,
+    /// The newest failover or drain of each target that has had one lately.
+    pub last_failovers: Vec<OfFailover>,
     /// Of the monitoring endpoint itself.
     pub monitor: OfMonitor,
 }
@@ -181,6 +184,33 @@ pub struct OfTarget {
     pub at_risk: u64,
     /// For how long it has returned nothing of what it was sent.
     pub silent_for: Duration,
+}
+
+/// A target's newest failover or drain, as it is on record.
+#[derive(Clone, Debug)]
+pub struct OfFailover {
+    /// The load balancer that uses its group, or did when it was decided; empty if none did.
+    pub balancer: Arc<str>,
+    /// Its group.
+    pub group: Arc<str>,
+    /// Its zone; empty if it has none, or is gone.
+    pub zone: Arc<str>,
+    /// Its address.
+    pub address: String,
+    /// What made its flows lose it.
+    pub cause: Cause,
+    /// The record's number.
+    pub id: u64,
+    /// When it was decided, in seconds since 1970.
+    pub decided: f64,
+    /// Whether it goes on.
+    pub is_open: bool,
+    /// What became of its flows.
+    pub flows: FlowsTouched,
+    /// Resets that were sent.
+    pub resets: u64,
+    /// How long each phase took.
+    pub durations: Durations,
 }
 
 /// Of the monitoring endpoint itself.

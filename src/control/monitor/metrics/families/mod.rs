@@ -1,5 +1,6 @@
 //! The table of all families, a file for each kind of object.
 
+mod failovers;
 mod flows;
 mod groups;
 mod node;
@@ -18,6 +19,7 @@ pub const FAMILIES: &[(&str, &[Family])] = &[
     ("Target groups: health", groups::FAMILIES),
     ("Targets: traffic", flows::TARGETS),
     ("Targets: health", targets::FAMILIES),
+    ("Targets: the last failover", failovers::FAMILIES),
     ("Endpoints and ports", ports::FAMILIES),
     ("Workers", workers::FAMILIES),
 ];
