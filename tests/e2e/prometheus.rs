@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::lab::gateway::{Attributes, LOAD_BALANCER, TARGET_GROUP};
-use crate::lab::process::Process;
+use crate::lab::prometheus::{PATIENCE, Prometheus};
 use crate::lab::traffic::{Connection, exchange, must_be_reset};
 use crate::lab::{Family, Lab, wait_for};
 
@@ -19,68 +19,11 @@ const RESETS: Attributes<'_> =
 /// What a rate is taken over: long enough that what has happened in the test is in it.
 const RATE: &str = "1m";
 
-/// What is waited for of Prometheus: it scrapes and looks at its rules every second, and alerts wait for some.
-const PATIENCE: Duration = Duration::from_secs(45);
-
 /// Panels that have nothing to show in a laboratory where all is as it should be: no zones, no silence, and no
 /// packet dropped in the minute before.
 const MAY_BE_EMPTY: [&str; 3] = ["By zone: live flows", "Silence", "Dropped packets/s by reason"];
 
-/// Prometheus in the gateway's namespace.
-struct Prometheus<'a> {
-    lab: &'a Lab,
-    process: Process,
-}
-
-impl<'a> Prometheus<'a> {
-    fn start(lab: &'a Lab) -> Self {
-        let folder = lab.folder.path().display();
-        let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/monitoring");
-        let config = lab.path("prometheus.yml");
-        let text = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
-             rule_files: ['{documents}/flowgate.rules.yml']\n\
-             scrape_configs:\n  - job_name: flowgate\n    static_configs: [{{targets: ['127.0.0.1:6082']}}]\n"
-        );
-        std::fs::write(&config, text).expect("the folder is writable");
-        let mut command = lab.router.command("prometheus");
-        command.arg(format!("--config.file={}", config.display()));
-        command.arg(format!("--storage.tsdb.path={folder}/prometheus"));
-        command.args(["--web.listen-address=127.0.0.1:9090", "--log.level=warn"]);
-        let process = Process::start("prometheus", &mut command, lab.folder.path());
-        let mut prometheus = Prometheus { lab, process };
-        wait_for("Prometheus to scrape", PATIENCE, || {
-            prometheus.process.must_run();
-            (prometheus.number("up{job=\"flowgate\"}") == Some(1.0)).then_some(())
-        });
-        prometheus
-    }
-
-    /// What its API says at `path`; none while it does not answer.
-    fn ask(&self, path: &str, query: Option<&str>) -> Option<Value> {
-        let mut curl = self.lab.router.command("curl");
-        curl.args(["-s", "-G", &format!("http://127.0.0.1:9090/api/v1/{path}")]);
-        if let Some(query) = query {
-            curl.args(["--data-urlencode", &format!("query={query}")]);
-        }
-        let output = curl.output().expect("curl is installed");
-        serde_json::from_slice(&output.stdout).ok()
-    }
-
-    /// The series that an expression has now; an error of it fails the test.
-    fn series(&self, expression: &str) -> Vec<Value> {
-        let Some(answer) = self.ask("query", Some(expression)) else { return Vec::new() };
-        assert_eq!(answer["status"], "success", "{expression}: {answer}");
-        answer["data"]["result"].as_array().cloned().unwrap_or_default()
-    }
-
-    /// The value of an expression that has one series.
-    fn number(&self, expression: &str) -> Option<f64> {
-        let series = self.series(expression);
-        assert!(series.len() <= 1, "{expression}: {series:?}");
-        series.first()?["value"][1].as_str()?.parse().ok()
-    }
-
+impl Prometheus {
     /// The alerts that fire, but for those of how short a laboratory's cores are.
     fn firing(&self) -> Vec<(String, Value)> {
         let answer = self.ask("alerts", None).unwrap_or_default();
@@ -181,7 +124,7 @@ fn prometheus_tells_of_a_dead_appliance_what_the_gateway_tells() {
     });
 }
 
-fn what_it_says(lab: &Lab, prometheus: &Prometheus<'_>, dead: Ipv4Addr, draining: usize, on_dead: f64) {
+fn what_it_says(lab: &Lab, prometheus: &Prometheus, dead: Ipv4Addr, draining: usize, on_dead: f64) {
     // The alerts that should fire, and no others.
     let fires = |wanted: &str| prometheus.firing().into_iter().find(|(name, _)| name == wanted);
     let (_, labels) = wait_for("the alert to fire", PATIENCE, || fires("FlowgateTargetUnhealthy"));

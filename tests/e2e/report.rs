@@ -1,12 +1,12 @@
 //! The failover report against what the kernels at both ends saw, and against what was done to the appliance.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::lab::gateway::{Attributes, CHECK_INTERVAL, UNHEALTHY_THRESHOLD};
-use crate::lab::traffic::{Connection, PATIENCE, must_be_reset};
+use crate::lab::traffic::{Broken, Connection, PATIENCE, must_be_reset, speak_until_broken};
 use crate::lab::{Family, Lab, now, wait_for};
 
 const ON_UNHEALTHY: Attributes<'_> =
@@ -16,12 +16,6 @@ const ON_UNHEALTHY: Attributes<'_> =
 const SOON: Duration = Duration::from_millis(100);
 
 const CONNECTIONS: usize = 24;
-
-/// A connection that was broken, when, and the one that its client made at once in its place.
-struct Broken {
-    at: Duration,
-    again: Connection,
-}
 
 impl Lab {
     /// The failover records, the newest first.
@@ -40,28 +34,6 @@ impl Lab {
     fn connections(&self) -> Vec<Connection> {
         (0..CONNECTIONS).map(|_| self.connect(Family::V4)).collect()
     }
-}
-
-/// Speaks on a connection every few milliseconds until that is refused, and connects anew at once; nothing if it goes
-/// on to work.
-fn speak_until_broken(lab: &Lab, mut connection: Connection) -> Option<Broken> {
-    connection.client.set_nonblocking(true).expect("a socket has this option");
-    let end = now() + Duration::from_secs(2);
-    while now() < end {
-        let written = connection.client.write(b"are you there?");
-        let read = connection.client.read(&mut [0; 16]);
-        for error in [written.err(), read.err()].into_iter().flatten() {
-            match error.kind() {
-                ErrorKind::WouldBlock => {}
-                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                    return Some(Broken { at: now(), again: lab.connect_to(connection.listener) });
-                }
-                other => panic!("{other}: {error}"),
-            }
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    None
 }
 
 fn millis(mark: &Value) -> Duration {

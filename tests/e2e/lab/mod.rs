@@ -27,8 +27,10 @@ pub mod frames;
 pub mod gateway;
 pub mod netns;
 pub mod process;
+pub mod prometheus;
 pub mod routed;
 pub mod rpc;
+pub mod tmux;
 pub mod traffic;
 pub mod trunk;
 

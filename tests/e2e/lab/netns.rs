@@ -65,9 +65,7 @@ impl Netns {
     /// A command that will run inside the namespace and be killed with the thread that starts it,
     /// so that not even a test that is itself killed leaves a process behind.
     pub fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name, "setpriv", "--pdeathsig", "KILL", "--", program]);
-        command
+        command_in(&self.name, program)
     }
 
     /// Runs a command to its end and returns its standard output. It must succeed.
@@ -90,6 +88,13 @@ impl Drop for Netns {
             eprintln!("the namespace {} may be left behind: {error}", self.name);
         }
     }
+}
+
+/// [`Netns::command`] of the namespace of this name.
+pub fn command_in(name: &str, program: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", name, "setpriv", "--pdeathsig", "KILL", "--", program]);
+    command
 }
 
 /// Runs `ip WORDS…`, which must succeed.

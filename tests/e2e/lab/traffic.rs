@@ -12,7 +12,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 
 use super::netns::Netns;
-use super::{Family, Lab, Side};
+use super::{Family, Lab, Side, now};
 
 /// Longer than anything here should ever take: what a test gives up after.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -242,4 +242,35 @@ pub fn ping(lab: &Lab, family: Family, count: u32, payload: u32) -> u32 {
     answered.and_then(|part| part.split(' ').next()?.parse().ok()).unwrap_or_else(|| {
         panic!("ping says nothing of answers: {text}{}", String::from_utf8_lossy(&output.stderr))
     })
+}
+
+/// A connection that was broken, when, and the one that its client made at once in its place.
+pub struct Broken {
+    pub at: Duration,
+    pub again: Connection,
+    /// The server's end of the broken one.
+    pub server: TcpStream,
+}
+
+/// Speaks on a connection every few milliseconds until that is refused, and connects anew at once; nothing if it goes
+/// on to work.
+pub fn speak_until_broken(lab: &Lab, mut connection: Connection) -> Option<Broken> {
+    connection.client.set_nonblocking(true).expect("a socket has this option");
+    let end = now() + Duration::from_secs(2);
+    while now() < end {
+        let written = connection.client.write(b"are you there?");
+        let read = connection.client.read(&mut [0; 16]);
+        for error in [written.err(), read.err()].into_iter().flatten() {
+            match error.kind() {
+                ErrorKind::WouldBlock => {}
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                    let Connection { listener, server, .. } = connection;
+                    return Some(Broken { at: now(), again: lab.connect_to(listener), server });
+                }
+                other => panic!("{other}: {error}"),
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    None
 }
