@@ -4,7 +4,7 @@
 //! The first [`SAMPLE`] entries of the table are walked, in some sixteen seconds. Entries are given out in the order
 //! in which they became free, so that these are as good a sample of the flows as any; of a table that never held more
 //! they are all. A flow's begin is known to a walk. It costs no more than four entries looked at a millisecond,
-//! 0.05 % of a core where each is a miss of the caches, and half a megabyte a worker.
+//! 0.1 % of a core where nothing of it is in a cache, and half a megabyte a worker.
 
 use super::counters::{Counter, WorkerCounters};
 use super::flows::is_live;

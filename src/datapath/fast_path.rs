@@ -17,7 +17,7 @@ mod lanes;
 mod out;
 
 pub use back::{AnswerLane, AnswerLanes, read_answers};
-pub(super) use counting::{count_answers, count_lanes};
+pub(super) use counting::{count_answers, count_lanes, prefetch_lanes};
 pub use lanes::{Lane, Lanes, Wire, guess_entries};
 
 use crate::flow::{Direction, FlowFlags, FlowKey};

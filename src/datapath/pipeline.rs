@@ -43,7 +43,7 @@ use super::counters::{DropReason, WorkerCounters};
 use super::decide::{Debts, Verdict};
 use super::fast_path::{
     AnswerLane, AnswerLanes, Course, Lane, Lanes, Wire, count_answers, count_lanes, guess_entries,
-    read_answers,
+    prefetch_lanes, read_answers,
 };
 use super::flow_log::Why;
 use super::flows::{Cause, Flows, NoRoom};
@@ -229,6 +229,9 @@ impl<B: PacketBuf> Pipeline<B> {
         packets: &mut [B],
         lanes: &[Lane],
     ) -> usize {
+        if let Some(log) = &self.flows.log {
+            prefetch_lanes(log, lanes);
+        }
         let mut ready = self.express(forwarding, wire, packets, lanes, 0);
         // Runs of packets that begin flows and runs of those of flows that go on, by turns.
         while let (Some(packets @ [_, ..]), Some(lanes)) = (packets.get_mut(ready..), lanes.get(ready..)) {

@@ -8,15 +8,20 @@ use crate::flow::{Direction, Entry, Table};
 use crate::io::PacketBuf;
 use crate::wire::ethernet;
 
+/// Asks for the lines in which a burst's packets will be counted, before they are made ready: at many flows that leaves
+/// memory the time to answer.
+#[cold]
+#[inline(never)]
+pub fn prefetch_lanes(log: &FlowLog, lanes: &[Lane]) {
+    lanes.iter().filter_map(|lane| lane.guess.entry()).for_each(|id| log.prefetch(id));
+}
+
 /// Counts packets that were made ready for their flows' targets. Those that begin a flow were counted with that, and
 /// have no guess.
 #[cold]
 #[inline(never)]
 pub fn count_lanes(log: &mut FlowLog, lanes: &[Lane]) {
-    let of_flows = || lanes.iter().filter_map(|lane| Some((lane.guess.entry()?, lane)));
-    // All lines are asked for first.
-    of_flows().for_each(|(id, _)| log.prefetch(id));
-    for (id, lane) in of_flows() {
+    for (id, lane) in lanes.iter().filter_map(|lane| Some((lane.guess.entry()?, lane))) {
         log.count_out(id, lane.direction, lane.total_len);
     }
 }
@@ -31,6 +36,7 @@ pub fn count_answers<B: PacketBuf>(log: &mut FlowLog, table: &Table, packets: &[
             .zip(lanes)
             .filter_map(|(packet, lane)| Some((table.by_cookie(lane.cookie).ok()?, packet, lane)))
     };
+    // All lines are asked for first; when the burst is read would gain nothing here.
     of_flows().for_each(|(id, ..)| log.prefetch(id));
     for (id, packet, lane) in of_flows() {
         if let Fate::Delivered { bytes, .. } = lane.fate {
