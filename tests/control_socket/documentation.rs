@@ -6,7 +6,7 @@
 
 use crate::client::Client;
 use crate::fake::Daemon;
-use flowgate::control::socket::methods;
+use flowgate::control::socket::{API_MAJOR, API_MINOR, methods};
 use std::path::PathBuf;
 
 const FENCE: &str = "```jsonrpc\n";
@@ -55,6 +55,28 @@ fn every_method_has_its_section_with_its_sentence_and_an_exchange() {
         let call = format!("\"method\":\"{}\"", method.name);
         assert!(section.contains(&call), "{} has no exchange", method.name);
     }
+}
+
+/// Whoever adds a method has to say with which version it comes, and the daemon that it is of that version.
+#[test]
+fn every_method_came_with_one_version_and_the_last_one_is_the_daemons() {
+    let text = std::fs::read_to_string(file()).unwrap();
+    let section = text.split_once("\n## Versions\n").unwrap().1.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| 1."));
+    let (mut versions, mut told) = (Vec::new(), Vec::new());
+    for row in rows {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        versions.push(cells.next().unwrap().to_owned());
+        let methods = cells.next().unwrap().split(", ").filter(|name| !name.is_empty());
+        told.extend(methods.map(|name| name.trim_matches('`').to_owned()));
+    }
+    let until_now: Vec<String> = (0..=API_MINOR).map(|minor| format!("{API_MAJOR}.{minor}")).collect();
+    assert_eq!(versions, until_now);
+    told.sort_unstable();
+    let table = methods::dispatcher();
+    let mut there: Vec<&str> = table.methods().map(|method| method.name).collect();
+    there.sort_unstable();
+    assert_eq!(told, there);
 }
 
 /// The exchanges of the documentation, each as its block has it.

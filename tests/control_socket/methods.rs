@@ -28,7 +28,7 @@ fn the_first_line_says_who_speaks_what_and_at_which_generation() {
         client.read(),
         json!({"jsonrpc": "2.0", "method": "hello", "params": {
             "Product": "flowgate", "Version": env!("CARGO_PKG_VERSION"),
-            "Protocol": {"Major": 1, "Minor": 2}, "Generation": 0, "Role": "admin", "MaxLine": 1_048_576, "MaxBatch": 1000
+            "Protocol": {"Major": 1, "Minor": 3}, "Generation": 0, "Role": "admin", "MaxLine": 1_048_576, "MaxBatch": 1000
         }})
     );
     client

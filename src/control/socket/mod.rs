@@ -48,5 +48,5 @@ pub const DEFAULT_PATH: &str = "/run/flowgate/flowgated.sock";
 pub const PRODUCT: &str = "flowgate";
 /// Raised when something of the protocol is removed or changes its meaning.
 pub const API_MAJOR: u16 = 1;
-/// Raised when something is added.
-pub const API_MINOR: u16 = 2;
+/// Raised when something is added, and what it is said under "Versions" in `docs/control-socket.md`.
+pub const API_MINOR: u16 = 3;
