@@ -79,6 +79,7 @@ fn live(session: Session, interval: Duration) -> Result<(), CliError> {
     let mut screen = Screen::open().map_err(CliError::Output)?;
     let mut pace = Pace::new(Instant::now());
     let mut heard = Instant::now();
+    let mut foot = Foot::new(heard);
     loop {
         match inbox.recv_timeout(pace.wait(Instant::now())) {
             Ok(first) => {
@@ -109,6 +110,9 @@ fn live(session: Session, interval: Duration) -> Result<(), CliError> {
             model.link = Link::Slow(milliseconds(silent));
         }
         let now = Instant::now();
+        if foot.is_old(model.said.as_deref(), now) {
+            model.said = None;
+        }
         if pace.is_due(now) {
             let bytes = screen.draw(|area, buffer| draw::screen(&model, &means, area, buffer));
             pace.drawn(Instant::now(), bytes.map_err(CliError::Output)?);
@@ -132,6 +136,29 @@ fn take(model: &mut Model, message: Message) -> Option<Order> {
         Message::Ended => return Some(Order::Quit),
     }
     None
+}
+
+/// What was said last, and since when it stands in the last line: it gives way to the keys, and is not there any
+/// more when it has long ceased to be true.
+struct Foot {
+    said: Option<String>,
+    since: Instant,
+}
+
+impl Foot {
+    const STANDS: Duration = Duration::from_secs(6);
+
+    fn new(now: Instant) -> Foot {
+        Foot { said: None, since: now }
+    }
+
+    /// Whether `said` has stood there long enough. What is still being done stands until it is done.
+    fn is_old(&mut self, said: Option<&str>, now: Instant) -> bool {
+        if self.said.as_deref() != said {
+            *self = Foot { said: said.map(str::to_owned), since: now };
+        }
+        said.is_some_and(|said| said != model::UNDER_WAY) && now - self.since >= Foot::STANDS
+    }
 }
 
 /// When the next frame is to be drawn.
@@ -186,6 +213,23 @@ fn milliseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_said_gives_way_to_the_keys_but_not_before_it_is_done() {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut foot = Foot::new(start);
+        assert!(!foot.is_old(None, at(60)), "nothing was said");
+        assert!(!foot.is_old(Some(model::UNDER_WAY), at(61)));
+        assert!(!foot.is_old(Some(model::UNDER_WAY), at(99)), "it is still under way");
+        assert!(!foot.is_old(Some("it drains"), at(100)), "said just now");
+        assert!(!foot.is_old(Some("it drains"), at(105)));
+        assert!(!foot.is_old(Some("nothing was done"), at(105)), "something else, just now");
+        assert!(!foot.is_old(Some("nothing was done"), at(110)));
+        assert!(foot.is_old(Some("nothing was done"), at(111)));
+        assert!(!foot.is_old(None, at(111)));
+        assert!(!foot.is_old(Some("nothing was done"), at(112)), "the same once more is new");
+    }
 
     #[test]
     fn a_screen_is_sent_no_more_than_a_slow_line_carries_whatever_happens() {

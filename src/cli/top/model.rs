@@ -112,6 +112,9 @@ pub(super) enum Order {
     Drain(TargetKey, u64),
 }
 
+/// Said while an order is carried out.
+pub(super) const UNDER_WAY: &str = "…";
+
 /// The intervals that `+` and `-` go through, in milliseconds.
 const INTERVALS: [u64; 8] = [250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000];
 
@@ -262,7 +265,7 @@ impl Model {
                 self.place = Place::List;
                 match key {
                     Key::Char('y' | 'Y') => {
-                        self.said = Some("…".to_owned());
+                        self.said = Some(UNDER_WAY.to_owned());
                         Some(order)
                     }
                     _ => {

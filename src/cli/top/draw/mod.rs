@@ -234,9 +234,13 @@ fn tiny<'a>(model: &Model, means: &Means<'_>) -> Vec<Line<'a>> {
     };
     let all = reading.targets().count();
     let healthy = reading.targets().filter(|(_, target)| target.state == HealthState::Healthy).count();
-    let wrong = match model.trouble.len() {
-        0 => styled("all well".to_owned(), palette.good),
-        wrong => styled(format!("{wrong} wrong"), palette.bad),
+    // There is no room for both kinds: what may come to be wrong is told where nothing is.
+    let of = |severity| model.trouble.iter().filter(|trouble| trouble.severity == severity).count();
+    let wrong = match (of(Severity::Bad), of(Severity::Warning)) {
+        (0, 0) => styled("all well".to_owned(), palette.good),
+        (0, 1) => styled("1 warning".to_owned(), palette.warning),
+        (0, warnings) => styled(format!("{warnings} warnings"), palette.warning),
+        (wrong, _) => styled(format!("{wrong} wrong"), palette.bad),
     };
     let resets = reading.rates.as_ref().map_or(0.0, |rates| rates.totals.resets);
     vec![

@@ -107,6 +107,18 @@ q quit  ? help  enter open  d drain
     well_again.read(well(1));
     assert_eq!(drawn(&well_again, 10, 3), "3/5 in\nall well\n0 rst/s\n");
     assert_eq!(drawn(&Model::new(1000), 10, 2), "no answer\n\n");
+    // What may come to be wrong is not said to be wrong; beside something that is, it is not counted.
+    let mut warned = Model::new(1000);
+    let mut overview = well(1);
+    overview.target_groups[0].targets[0].silent_for_ms = 12_500;
+    warned.read(overview.clone());
+    assert_eq!(drawn(&warned, 10, 3), "3/5 in\n1 warning\n0 rst/s\n");
+    overview.workers[1].generation = 11;
+    warned.read(overview.clone());
+    assert_eq!(drawn(&warned, 10, 3), "3/5 in\n2 warnings\n0 rst/s\n");
+    overview.ports[0].link_up = false;
+    warned.read(overview);
+    assert_eq!(drawn(&warned, 10, 3), "3/5 in\n1 wrong\n0 rst/s\n");
 }
 
 #[test]
