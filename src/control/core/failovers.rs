@@ -4,6 +4,8 @@
 //! that goes by a decision. Nothing waits for a record: the file is written in the background, and when
 //! that fails it is told, and tried again later.
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
@@ -233,20 +235,21 @@ impl Inner {
     fn beginning(&self, key: &TargetKey, cause: Cause, decided: Moment) -> Beginning {
         let group = self.state.target_group(&key.group).ok();
         let load_balancer = group.and_then(|group| self.state.load_balancer_using(&group.name));
+        // A look at each target of the group, which thousands that fail or leave at once should not each take.
+        let recorded = group.filter(|_| self.failovers.recorder.has_room_for(key));
         Beginning {
             key: key.clone(),
             load_balancer: load_balancer.map(|balancer| balancer.name.to_string()),
             policy: group.map(|group| policy(group, cause)).unwrap_or_default(),
-            group: group.map(|group| self.standing(group)).unwrap_or_default(),
+            group: recorded.map(|group| self.standing(group)).unwrap_or_default(),
             decided,
         }
     }
 
     fn standing(&self, group: &TargetGroup) -> Standing {
         let registered = group.targets.iter().filter(|(_, target)| target.is_registered());
-        let verdict = |address: &std::net::Ipv4Addr| {
-            self.health.verdict(&TargetKey::new(group.name.as_str(), *address))
-        };
+        let name: Arc<str> = Arc::from(group.name.as_str());
+        let verdict = |address: &Ipv4Addr| self.health.verdict(&TargetKey::new(Arc::clone(&name), *address));
         registered.fold(Standing::default(), |Standing { registered, healthy }, (address, _)| Standing {
             registered: registered + 1,
             healthy: healthy + u64::from(verdict(address) == Some(Verdict::Healthy)),

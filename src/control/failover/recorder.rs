@@ -149,6 +149,12 @@ impl Recorder {
         self.not_recorded
     }
 
+    /// Whether there is room for a record of this target, once those of it that are open have ended.
+    pub fn has_room_for(&self, key: &TargetKey) -> bool {
+        let has = |cause| self.open.contains_key(&(key.clone(), cause));
+        self.open.len() < MAX_OPEN || has(Cause::Unhealthy) || has(Cause::Deregistration)
+    }
+
     /// What there is to tell, in order, and whether any record is other than when this was last asked.
     pub fn take_news(&mut self) -> (Vec<News>, bool) {
         (std::mem::take(&mut self.news), std::mem::take(&mut self.changed))

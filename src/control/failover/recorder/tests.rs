@@ -346,6 +346,13 @@ fn of_a_fleet_that_fails_as_a_whole_the_first_are_recorded_and_the_others_counte
     }
     assert_eq!((bench.recorder.open().len(), bench.recorder.not_recorded()), (MAX_OPEN, 44));
     assert_eq!(bench.recorder.next_id(), 257, "no number is skipped");
+    let key = |last| TargetKey::new("fw", Ipv4Addr::new(10, 1, 0, last));
+    assert!(!bench.recorder.has_room_for(&TargetKey::new("fw", Ipv4Addr::new(10, 1, 1, 0))));
+    assert!(bench.recorder.has_room_for(&key(255)), "it gives up its own room");
+    // A target that fails and then leaves: the record of its failure ends.
+    let at = bench.at(1);
+    bench.recorder.gone(&key(0), flows(0), at);
+    assert!(bench.recorder.has_room_for(&TargetKey::new("fw", Ipv4Addr::new(10, 1, 1, 0))));
 }
 
 //
