@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::fake::Daemon;
 use flowgate::control::socket::methods;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Proper parameters for each change, on the stand-in's objects.
 pub fn example(method: &str) -> Value {
@@ -98,4 +99,44 @@ fn what_only_reads_has_no_generation_to_be_made_for() {
         Client::connect(&daemon.path()).call("describe-ports", json!({"IfGeneration": 0})).unwrap_err();
     assert_eq!(error["data"]["path"], "IfGeneration");
     assert_eq!(error["data"]["kind"], "ValidationError");
+}
+
+/// Long enough for a line to be read by the daemon and to wait.
+const MEANWHILE: Duration = Duration::from_millis(200);
+
+#[test]
+fn a_change_whose_asker_has_gone_before_its_turn_is_not_made() {
+    let daemon = Daemon::start();
+    let mut stays = Client::connect(&daemon.path());
+    let delete = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "delete-listener", "params": {"ListenerArn": "gw"}});
+    // Alone, in a row of two, in a batch: nothing of it is made.
+    for lines in [
+        format!("{}\n", delete(1)),
+        format!("{}\n{}\n", delete(1), delete(2)),
+        format!("{}\n", json!([delete(1), delete(2)])),
+    ] {
+        let held = daemon.hold_changes();
+        let mut goes = Client::connect(&daemon.path());
+        goes.send(lines.as_bytes());
+        std::thread::sleep(MEANWHILE);
+        drop(goes);
+        drop(held);
+        // Its turn comes after whoever asked before it.
+        let error = stays.call("delete-load-balancer", json!({"LoadBalancerArn": "gw", "IfGeneration": 1}));
+        assert_eq!(error.unwrap_err()["data"]["kind"], "GenerationConflict", "{lines}");
+    }
+    assert_eq!(stays.call("delete-listener", json!({"ListenerArn": "gw"})).unwrap()["Generation"], 1);
+}
+
+#[test]
+fn whoever_only_says_no_more_has_its_change_made_and_answered() {
+    let daemon = Daemon::start();
+    let held = daemon.hold_changes();
+    let mut client = Client::connect(&daemon.path());
+    client.send(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"delete-listener\", \"params\": {\"ListenerArn\": \"gw\"}}\n");
+    client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+    // Longer than it takes to be looked for.
+    std::thread::sleep(3 * MEANWHILE);
+    drop(held);
+    assert_eq!(client.read()["result"]["Generation"], 1);
 }

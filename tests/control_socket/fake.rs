@@ -26,7 +26,7 @@ use flowgate::control::socket::views::{
     RouteView, WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
-    Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus,
+    Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus, Turn,
     Unavailable, Waiting, methods, serve,
 };
 use flowgate::datapath::capture::filter::Filter;
@@ -41,12 +41,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::level_filters::LevelFilter;
 
 pub use recorded::records;
@@ -82,6 +83,8 @@ pub struct Fake {
     /// Every state before, with what the change that ended it did, and by whom.
     history: RefCell<Vec<Kept>>,
     disk_full: Cell<bool>,
+    /// Held by whoever changes the objects.
+    changing: Arc<Mutex<()>>,
     readings: Cell<u64>,
     /// Held once more by each capture.
     captures: Rc<()>,
@@ -117,6 +120,7 @@ impl Fake {
             now: Cell::new(NOW),
             history: RefCell::default(),
             disk_full: Cell::new(false),
+            changing: Arc::default(),
             readings: Cell::new(0),
             captures: Rc::new(()),
             capturing: RefCell::default(),
@@ -158,6 +162,10 @@ impl Service for Fake {
 
     fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    fn turn(&self) -> Waiting<'_, Turn> {
+        Box::pin(async { Turn::of(Arc::clone(&self.changing).lock_owned().await) })
     }
 
     fn history(&self) -> Vec<HistoryEntry> {
@@ -668,6 +676,7 @@ fn routed_endpoint() -> EndpointView {
 pub struct Daemon {
     folder: TempDir,
     happen: Option<UnboundedSender<Vec<Event>>>,
+    changing: Arc<Mutex<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -686,11 +695,13 @@ impl Daemon {
         let path = folder.path().join("flowgated.sock");
         let (happen, mut happenings) = tokio::sync::mpsc::unbounded_channel();
         let (ready, started) = mpsc::channel();
+        let changing = Arc::default();
+        let held = Arc::clone(&changing);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
-                let fake = Rc::new(Fake::new());
+                let fake = Rc::new(Fake { changing: held, ..Fake::new() });
                 let listener = ControlListener::bind(&path, group, mode).unwrap();
                 ready.send(()).unwrap();
                 let service: Rc<dyn Service> = Rc::clone(&fake) as Rc<dyn Service>;
@@ -709,7 +720,7 @@ impl Daemon {
             });
         });
         started.recv().unwrap();
-        Daemon { folder, happen: Some(happen), thread: Some(thread) }
+        Daemon { folder, happen: Some(happen), changing, thread: Some(thread) }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -723,6 +734,11 @@ impl Daemon {
     /// Lets `events` happen, all before the server runs again.
     pub fn happen(&self, events: Vec<Event>) {
         self.happen.as_ref().unwrap().send(events).unwrap();
+    }
+
+    /// Has all changes wait until this is dropped, as they wait for one that a slow disk holds up.
+    pub fn hold_changes(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.changing).try_lock_owned().unwrap()
     }
 
     /// Ends it as the daemon ends: the future of the server is dropped.

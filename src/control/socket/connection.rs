@@ -17,10 +17,15 @@ use super::session::{Delivery, Session, Subscription};
 use super::views::{CaptureEnded, CapturedChunk};
 use super::{API_MAJOR, API_MINOR, PRODUCT};
 use crate::control::capture::{CaptureStream, Chunk};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::future::poll_fn;
 use std::io;
+use std::os::fd::AsFd;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -31,6 +36,9 @@ const GATHER: usize = 64 << 10;
 
 /// How long a closing connection is tried to be told why.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How often an answer that takes its time is asked whether anybody waits for it.
+const LOOK_FOR_THE_PEER: Duration = Duration::from_millis(250);
 
 /// The first line of every connection: the parameters of the notification `hello`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -217,7 +225,7 @@ impl Connection {
     async fn answer_line(&mut self, line: &[u8]) -> io::Result<()> {
         match batch::elements(line) {
             None => {
-                let answer = self.answer_to(line).await.unwrap_or_default();
+                let answer = self.answer_to(line).await?.unwrap_or_default();
                 self.gathered.extend_from_slice(answer.as_bytes());
             }
             Some(Ok(elements)) => self.answer_batch(&elements).await?,
@@ -233,7 +241,7 @@ impl Connection {
     /// together may be more than should be held.
     async fn answer_batch(&mut self, requests: &[&[u8]]) -> io::Result<()> {
         for request in requests {
-            if let Some(answer) = self.answer_to(request).await {
+            if let Some(answer) = self.answer_to(request).await? {
                 self.gathered.push(if self.within_batch { b',' } else { b'[' });
                 self.within_batch = true;
                 self.gathered.extend_from_slice(answer.trim_end().as_bytes());
@@ -251,10 +259,12 @@ impl Connection {
         Ok(())
     }
 
-    async fn answer_to(&mut self, request: &[u8]) -> Option<String> {
+    /// The answer to `request`, unless the peer goes before it is there: then a change that waits for its turn is given
+    /// up with its connection. One that is being stored has a task of its own, and is finished.
+    async fn answer_to(&mut self, request: &[u8]) -> io::Result<Option<String>> {
         self.session.touch();
         let call = Call { service: &*self.service, session: &self.session };
-        let answer = self.dispatcher.answer(&call, request).await;
+        let answer = unless_gone(&self.write, self.dispatcher.answer(&call, request)).await?;
         if let Some(subscription) = self.session.new_subscription() {
             self.subscription = Some(subscription);
         }
@@ -266,7 +276,7 @@ impl Connection {
         {
             capture.stop();
         }
-        answer
+        Ok(answer)
     }
 
     /// Writes `first` and the events that are waiting behind it.
@@ -328,6 +338,34 @@ impl Connection {
             tokio::time::timeout(LAST_WORDS, self.write.write_all(line.as_bytes())).await.ok();
         }
     }
+}
+
+/// What `answer` comes to, or that the peer has closed its connection before. What need not wait is not held back by
+/// that; what must is not gone on with, so that a change whose turn comes after its asker has gone is not made.
+async fn unless_gone<T>(peer: &OwnedWriteHalf, answer: impl Future<Output = T>) -> io::Result<T> {
+    let mut answer = pin!(answer);
+    let mut looks = tokio::time::interval(LOOK_FOR_THE_PEER);
+    let mut waits = false;
+    poll_fn(|context| {
+        // Looked at whenever there is something to go on with, too: also of a turn that comes the moment after.
+        if waits && has_gone(peer.as_ref()) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        waits = true;
+        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+            return Poll::Ready(Ok(answer));
+        }
+        while looks.poll_tick(context).is_ready() {}
+        Poll::Pending
+    })
+    .await
+}
+
+/// Whether the peer has closed the connection altogether. One that only says no more (`shutdown`) still reads.
+fn has_gone(peer: impl AsFd) -> bool {
+    // Nothing is asked for, so that only what is always told is: that it has hung up.
+    let mut peer = [PollFd::new(peer.as_fd(), PollFlags::empty())];
+    poll(&mut peer, PollTimeout::ZERO).is_ok_and(|told| told > 0)
 }
 
 async fn next_delivery(subscription: &mut Option<Subscription>) -> Delivery {
