@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::lab::gateway::Attributes;
 use crate::lab::tmux::Tmux;
-use crate::lab::traffic::{Connection, is_silent, must_be_reset, udp_pair};
-use crate::lab::{Family, Lab};
+use crate::lab::traffic::{Connection, PATIENCE, is_silent, must_be_reset, udp_pair};
+use crate::lab::{Family, Lab, wait_for};
 
 /// Datagrams through the gateway, until it is dropped: some for each appliance.
 struct Load {

@@ -49,7 +49,7 @@ def whole_page(driver, file):
         picture.write(base64.b64decode(shot["data"]))
 
 
-def until(what, condition, patience=10):
+def until(what, condition, patience=20):
     """Waits until `condition` gives something, and gives that."""
     end = time.monotonic() + patience
     while True:
