@@ -4,10 +4,12 @@
 //! be restarted. *Ready* is a node that is to be given traffic: healthy, every worker goes by the present
 //! configuration, and nobody has taken the node out. An upstream balancer's, or a router's, health check asks for that.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{Response, StatusCode};
@@ -24,6 +26,12 @@ const LIVES_WITHIN: Duration = Duration::from_secs(10);
 /// How long a worker may take to go by the present configuration before the node is not ready for it. A change
 /// takes it a round.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a look for the file that takes the node out may take. Whoever asks `/readyz` waits a second or more.
+const LOOKS_WITHIN: Duration = Duration::from_millis(300);
+
+/// So many looks that the disk holds up have a thread each at most.
+const MOST_LOOKS: usize = 8;
 
 /// Bytes of a reason that are shown at most.
 const LONGEST_REASON: u64 = 200;
@@ -108,8 +116,40 @@ impl Readiness {
     }
 }
 
+/// The file that takes the node out of service while it is there. Other threads look for it: the disk may hang, and
+/// the control core's has targets to check.
+pub struct NotReadyFile {
+    /// Held once more by each look that is under way.
+    path: Arc<Path>,
+    /// What the last look that ended has found.
+    last: RefCell<Option<String>>,
+}
+
+impl NotReadyFile {
+    /// The file at `path`.
+    pub fn new(path: &Path) -> NotReadyFile {
+        NotReadyFile { path: path.into(), last: RefCell::new(None) }
+    }
+
+    /// Why the node is taken out, if it is; as long as the disk says nothing, it is as it was.
+    pub async fn taken_out(&self) -> Option<String> {
+        self.ask(taken_out).await
+    }
+
+    async fn ask(&self, look: impl FnOnce(&Path) -> Option<String> + Send + 'static) -> Option<String> {
+        if Arc::strong_count(&self.path) <= MOST_LOOKS {
+            let path = Arc::clone(&self.path);
+            let look = tokio::task::spawn_blocking(move || look(&path));
+            if let Ok(Ok(found)) = tokio::time::timeout(LOOKS_WITHIN, look).await {
+                self.last.replace(found);
+            }
+        }
+        self.last.borrow().clone()
+    }
+}
+
 /// Why the node is taken out, if the file at `path` is there: its first line, or that it is there.
-pub fn taken_out(path: &Path) -> Option<String> {
+fn taken_out(path: &Path) -> Option<String> {
     let mut begin = String::new();
     match File::open(path) {
         // More of it is no reason that anybody reads; what is not text is as good as none.
@@ -219,6 +259,39 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert_eq!(taken_out(&path), Some(format!("{shown} is there")));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_leaves_the_node_as_it_was_and_takes_no_more_than_a_few_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("not-ready");
+        let file = NotReadyFile::new(&path);
+        assert_eq!(file.taken_out().await, None);
+        std::fs::write(&path, "standby").unwrap();
+        let out = Some(format!("standby ({})", path.display()));
+        assert_eq!(file.taken_out().await, out);
+        let disk = Arc::new(std::sync::Mutex::new(0));
+        let hangs = disk.lock().unwrap();
+        let hung = || {
+            let disk = Arc::clone(&disk);
+            file.ask(move |_| {
+                *disk.lock().unwrap() += 1;
+                None
+            })
+        };
+        let asked = std::time::Instant::now();
+        for _ in 0..MOST_LOOKS + 3 {
+            assert_eq!(hung().await, out, "as it was");
+        }
+        let patience = LOOKS_WITHIN * u32::try_from(MOST_LOOKS + 1).unwrap();
+        assert!(asked.elapsed() < patience, "the last ones do not wait");
+        drop(hangs);
+        while Arc::strong_count(&file.path) > 1 {
+            tokio::time::sleep(QUICK).await;
+        }
+        assert_eq!(*disk.lock().unwrap(), MOST_LOOKS);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.taken_out().await, None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Behind;
 use super::answer::{self, AnswerBody};
 use super::metrics::{OfMonitor, Scrapes, Snapshot};
 use super::page;
-use super::ready::{self, Readiness};
+use super::ready::{self, NotReadyFile, Readiness};
 use super::streams::Streams;
 use crate::control::http::Visit;
 
@@ -19,22 +19,27 @@ pub struct Routes {
     /// The answers without an end. Whoever answers with one opens it here, with the connection's visit.
     streams: Streams,
     scrapes: Scrapes,
+    not_ready_file: NotReadyFile,
 }
 
 impl Routes {
     /// Routes to what is `behind`.
     pub fn new(behind: Behind) -> Routes {
-        Routes { behind, streams: Streams::default(), scrapes: Scrapes::default() }
+        let not_ready_file = NotReadyFile::new(&behind.not_ready_file);
+        Routes { behind, streams: Streams::default(), scrapes: Scrapes::default(), not_ready_file }
     }
 
     /// The answer to a request that may be served. Of HEAD the server leaves the body out.
     pub async fn answer(&self, request: &Request<Incoming>, visit: &Rc<Visit>) -> Response<AnswerBody> {
         let uri = request.uri();
         match uri.path() {
-            "/metrics" => self.scrapes.answer(request.headers(), visit, || self.snapshot()).await,
-            "/healthz" => ready::health(&self.readiness()),
-            "/readyz" => ready::readiness(&self.readiness()),
-            "/api/readiness" => page::readiness(&self.readiness()),
+            "/metrics" => {
+                let is_ready = self.readiness().await.is_ready();
+                self.scrapes.answer(request.headers(), visit, || self.snapshot(is_ready)).await
+            }
+            "/healthz" => ready::health(&self.behind.source.readiness()),
+            "/readyz" => ready::readiness(&self.readiness().await),
+            "/api/readiness" => page::readiness(&self.readiness().await),
             path => page::asset(path)
                 .or_else(|| page::data(uri, request.headers(), &self.behind.recorder, &self.streams, visit))
                 .unwrap_or_else(|| {
@@ -46,17 +51,16 @@ impl Routes {
         }
     }
 
-    fn readiness(&self) -> Readiness {
+    async fn readiness(&self) -> Readiness {
+        let file = self.not_ready_file.taken_out().await;
         let readiness = self.behind.source.readiness();
-        let taken_out = readiness.taken_out.clone().or_else(|| ready::taken_out(&self.behind.not_ready_file));
-        Readiness { taken_out, ..readiness }
+        Readiness { taken_out: readiness.taken_out.or(file), ..readiness }
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self, is_ready: bool) -> Snapshot {
         let (scrapes, scrapes_given_up) = self.scrapes.counts();
         let (streams, streams_refused) = (self.streams.count(), self.streams.refused());
         let monitor = OfMonitor { streams, streams_refused, scrapes, scrapes_given_up };
-        let is_ready = self.readiness().is_ready();
         Snapshot { monitor, is_ready, ..self.behind.source.snapshot() }
     }
 }
