@@ -58,7 +58,7 @@ impl Log {
                 self.made.back.send(log).unwrap();
             }
         }
-        self.threads.join();
+        assert_eq!(self.threads.join(Instant::now() + Duration::from_secs(10)), 0);
         let progress = self.made.shared.progress();
         assert!(progress.is_over);
         progress

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flowgate::control::compile::Compiler;
 use flowgate::control::core::{Core, CoreParts, FlowLogParts, NetworkParts};
@@ -54,6 +54,9 @@ const QUESTIONS: usize = 4096;
 
 /// How long a change that is being stored may keep the daemon from its end.
 const LAST_SAVE: Duration = Duration::from_secs(2);
+
+/// And flow records that are being written, after that.
+const LAST_RECORDS: Duration = Duration::from_millis(500);
 
 /// Runs the daemon until it is told to stop.
 pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(), Refusal> {
@@ -161,10 +164,14 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(
         Ok(())
     }));
     drop(threads);
-    // A change that nobody was answered yet may still be on its way to a disk that hangs: it is stored as a whole or
-    // not at all, whenever the process ends.
+    // A disk that hangs keeps nobody from putting back what was changed in the kernel. A change that nobody was answered
+    // yet is stored as a whole or not at all, whenever the process ends.
+    let began = Instant::now();
     runtime.shutdown_timeout(LAST_SAVE);
-    flow_logs.join();
+    let unwritten = flow_logs.join(began + LAST_SAVE + LAST_RECORDS);
+    if unwritten > 0 {
+        tracing::warn!(name: "flow_log_given_up", "the last flow records are not written: the disk does not take them in time");
+    }
     ran
 }
 

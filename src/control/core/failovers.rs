@@ -33,8 +33,11 @@ const LATER: Duration = Duration::from_secs(10);
 /// And after one that failed.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// How long a daemon that ends waits for a write that is under way.
+/// How long a daemon that ends waits for its last writes.
 const LAST_WRITE: Duration = Duration::from_secs(2);
+
+/// Why they were given up then.
+const DISK_HANGS: &str = "the disk does not answer";
 
 /// The records, and what workers said since the last look.
 pub(super) struct Failovers {
@@ -457,11 +460,7 @@ impl Writer {
         }
         if self.due.is_some_and(|due| due <= now) {
             (self.due, self.last) = (None, Some(now));
-            let (done, result) = channel();
-            let (file, text) = (self.file.clone(), text());
-            // Nobody waits for it any more if the daemon ends.
-            tokio::task::spawn_blocking(move || done.send(file.write(&text)).ok());
-            self.under_way = Some(result);
+            self.under_way = Some(self.begin(text()));
         }
     }
 
@@ -484,19 +483,35 @@ impl Writer {
         }
     }
 
-    /// Writes what is not written, and waits for it.
+    /// Begins to write. Nobody waits for it any more if the daemon ends.
+    fn begin(&self, text: String) -> Receiver<Result<(), StoreError>> {
+        let (done, result) = channel();
+        let file = self.file.clone();
+        tokio::task::spawn_blocking(move || done.send(file.write(&text)).ok());
+        result
+    }
+
+    /// Writes what is not written, and waits for it, but not for a disk that hangs.
     fn end(&mut self, text: impl FnOnce() -> String) {
+        let until = Instant::now() + LAST_WRITE;
         if let Some(result) = self.under_way.take() {
             match result.recv_timeout(LAST_WRITE) {
                 Ok(written) => self.ended(written),
-                // The disk does not answer: two must not write at once.
-                Err(_) => return,
+                // Two must not write at once.
+                Err(_) => return tell_last_lost(&DISK_HANGS),
             }
         }
-        if self.due.is_some()
-            && let Err(error) = self.file.write(&text())
-        {
-            tracing::warn!(name: "last_failover_records_not_stored", %error, "the last failover records could not be stored");
+        if self.due.is_none() {
+            return;
+        }
+        match self.begin(text()).recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tell_last_lost(&error),
+            Err(_) => tell_last_lost(&DISK_HANGS),
         }
     }
+}
+
+fn tell_last_lost(error: &dyn std::fmt::Display) {
+    tracing::warn!(name: "last_failover_records_not_stored", %error, "the last failover records could not be stored");
 }

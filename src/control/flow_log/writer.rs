@@ -110,13 +110,18 @@ impl Threads {
         all.push(thread);
     }
 
-    /// Waits until all that workers have reported is written. They end by themselves once no worker has a part of a
-    /// log any more.
-    pub fn join(&self) {
-        let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+    /// Waits until all that workers have reported is written, but no longer than until then; how many threads are not
+    /// done with it. They end by themselves once no worker has a part of a log any more.
+    #[must_use]
+    pub fn join(&self, until: Instant) -> usize {
+        let threads = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
             // One that panicked has nothing more to write.
-            thread.join().ok();
+            threads.retain(|thread| !thread.is_finished());
+            if threads.is_empty() || Instant::now() >= until {
+                return threads.len();
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 }
@@ -334,5 +339,25 @@ impl Log {
         let result = self.sink.tell_lost(all, all.since(self.told));
         self.told = all;
         self.shared.note(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_threads_is_waited_for_and_no_longer_than_it_may_take() {
+        let threads = Threads::default();
+        let (thaw, frozen) = channel::<()>();
+        threads.add(std::thread::spawn(move || frozen.recv().unwrap_or_default()));
+        threads.add(std::thread::spawn(|| ()));
+        let began = Instant::now();
+        assert_eq!(threads.join(began + Duration::from_millis(50)), 1, "the disk hangs");
+        assert!(began.elapsed() >= Duration::from_millis(50));
+        drop(thaw);
+        let patience = Duration::from_secs(60);
+        assert_eq!(threads.join(Instant::now() + patience), 0);
+        assert!(began.elapsed() < patience, "they are done");
     }
 }

@@ -320,6 +320,24 @@ fn a_disk_that_takes_no_record_delays_nothing_and_is_told() {
 }
 
 #[test]
+fn a_disk_that_hangs_keeps_a_daemon_from_its_end_for_seconds_only() {
+    let one_thread =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    one_thread.unwrap().block_on(tokio::task::LocalSet::new().run_until(async {
+        let bench = Bench::start();
+        let (thaw, frozen) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || frozen.recv());
+        bench.health(HealthState::Healthy, HealthState::Unhealthy);
+        let began = Instant::now();
+        bench.core.end();
+        let took = began.elapsed();
+        assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&took), "{took:?}");
+        assert_eq!(bench.stored(), None, "what would write waits");
+        drop(thaw);
+    }));
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_put_aside_and_keeps_no_daemon_from_its_start() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
