@@ -125,6 +125,8 @@ pub struct Core {
     scanning: tokio::sync::Mutex<()>,
     /// The objects are changed by one at a time, from the state that a change is worked out from until it is stored.
     changing: Arc<tokio::sync::Mutex<()>>,
+    /// Held once more by the task that ends drains, if there is one.
+    ending_drains: Rc<()>,
     /// Itself, for what goes on when nobody waits for it any more.
     me: Weak<Core>,
 }
@@ -132,7 +134,7 @@ pub struct Core {
 struct Inner {
     state: State,
     /// Whoever has the turn has it; it is locked by the thread that writes, so that a disk which hangs holds up
-    /// changes and nothing else.
+    /// whoever waits for a turn and nothing else.
     store: Arc<Mutex<Store>>,
     compiler: Compiler,
     slots: Slots,
@@ -158,6 +160,8 @@ struct Inner {
     /// How long it took to store each change, and how many could not be stored.
     stored: Histogram,
     not_stored: u64,
+    /// Since when the one that is under way is being stored.
+    storing_since: Option<Instant>,
 }
 
 impl Core {
@@ -189,6 +193,7 @@ impl Core {
                 ahead: Duration::ZERO,
                 stored: Histogram::new(DISK_BOUNDS),
                 not_stored: 0,
+                storing_since: None,
             }),
             health_events: RefCell::new(parts.health_events),
             events,
@@ -199,6 +204,7 @@ impl Core {
             log: parts.log,
             scanning: tokio::sync::Mutex::new(()),
             changing: Arc::default(),
+            ending_drains: Rc::new(()),
             me: Weak::clone(me),
         });
         core.inner.borrow_mut().take_over();

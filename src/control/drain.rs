@@ -1,6 +1,7 @@
 //! The drain clocks: when does each deregistered target's delay elapse (A-1, T-3, T-4). The control
-//! core sets a clock at every deregistration and whenever a group's delay is changed, sleeps until
-//! [`DrainClocks::next`], and takes what is [`DrainClocks::due`].
+//! core sets a clock at every deregistration and whenever a group's delay is changed, waits until
+//! [`DrainClocks::next`], and ends what is [`DrainClocks::due`]. A clock is there until it is removed: also while the end
+//! of its drain is being stored.
 //!
 //! Pure: times are given in, in milliseconds of the Unix epoch, so that a clock set before a restart
 //! of the daemon runs on after it.
@@ -50,18 +51,9 @@ impl<K: Clone + Eq + Hash + Ord> DrainClocks<K> {
         self.order.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Takes out the keys whose delay has elapsed at `now`, those first whose deadline came first.
-    pub fn due(&mut self, now: UnixMillis) -> Vec<K> {
-        let mut due = Vec::new();
-        while let Some((deadline, key)) = self.order.pop_first() {
-            if deadline > now {
-                self.order.insert((deadline, key));
-                break;
-            }
-            self.deadlines.remove(&key);
-            due.push(key);
-        }
-        due
+    /// The keys whose delay has elapsed at `now`, those first whose deadline came first.
+    pub fn due(&self, now: UnixMillis) -> Vec<K> {
+        self.order.iter().take_while(|(deadline, _)| *deadline <= now).map(|(_, key)| key.clone()).collect()
     }
 }
 
@@ -79,9 +71,14 @@ mod tests {
         assert_eq!(clocks.next(), Some(301_000));
         assert_eq!(clocks.due(300_999), [""; 0]);
         assert_eq!(clocks.due(301_000), ["early"]);
+        assert_eq!(
+            (clocks.next(), clocks.deadline(&"early")),
+            (Some(301_000), Some(301_000)),
+            "until it is ended"
+        );
+        assert!(clocks.remove(&"early"));
         assert_eq!(clocks.next(), Some(302_000));
         assert_eq!(clocks.due(u64::MAX), ["late"]);
-        assert_eq!((clocks.next(), clocks.due(u64::MAX)), (None, vec![]));
     }
 
     #[test]
@@ -100,7 +97,7 @@ mod tests {
         assert_eq!(clocks.due(301_000), [""; 0]);
         clocks.set("target", 11_000);
         assert_eq!(clocks.due(301_000), ["target"]);
-        assert_eq!(clocks.next(), None);
+        assert_eq!(clocks.next(), Some(11_000));
     }
 
     #[test]
@@ -136,7 +133,6 @@ mod tests {
                     _ => {
                         let mut due: Vec<_> = list.iter().filter(|entry| entry.1 <= time).copied().collect();
                         due.sort_by_key(|&(key, deadline)| (deadline, key));
-                        list.retain(|entry| entry.1 > time);
                         let due: Vec<u8> = due.into_iter().map(|(key, _)| key).collect();
                         prop_assert_eq!(clocks.due(time), due);
                     }

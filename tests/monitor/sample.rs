@@ -38,6 +38,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         cycles_per_second: 2_600_000_000,
         stored: took,
         not_stored: 1,
+        storing_for: Duration::from_millis(1_500),
         conditions,
         failovers: [42, 1, 0],
         peak: Traffic { bytes: 12_500_000, packets: 9_000 },

@@ -1,7 +1,7 @@
 //! What flows, packets and resets come to, by target, target group, load balancer and zone: read from the workers in one
 //! pass, whenever somebody asks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +21,9 @@ pub(super) struct Accounts {
     groups: Ledger<Arc<str>>,
     balancers: Ledger<Arc<str>>,
     zones: Ledger<InZone>,
+    /// Slots whose holder was a target of an accepted state. One that is held for a state which is being stored yet, and may
+    /// be refused, is nobody's.
+    accepted: HashSet<TargetId>,
     peaks: Peaks<Scope>,
     /// How often targets of each group came to be in each state, by [`HealthState::ALL`].
     health_changes: HashMap<Arc<str>, [u64; HealthState::ALL.len()]>,
@@ -130,12 +133,18 @@ impl Inner {
             .collect();
         for (key, slot) in slots.iter() {
             let raw = || Tally::of_slot(workers, slot.id);
+            let group = state.target_group(&key.group).ok();
+            let target = group.and_then(|group| group.targets.get(&key.address));
+            if target.is_some() {
+                accounts.accepted.insert(slot.id);
+            } else if !accounts.accepted.contains(&slot.id) {
+                continue;
+            }
             accounts.groups.assign(slot.id, &key.group, raw);
             // What has no load balancer, or is gone, stays with what it was of.
             let Some(balancer) = balancers.get(&*key.group) else { continue };
             accounts.balancers.assign(slot.id, balancer, raw);
-            let group = state.target_group(&key.group).ok();
-            let Some(target) = group.and_then(|group| group.targets.get(&key.address)) else { continue };
+            let Some(target) = target else { continue };
             match &target.zone {
                 Some(zone) => {
                     let zone = (Arc::clone(balancer), named(zone.as_str()));
@@ -159,11 +168,12 @@ impl Inner {
         self.accounts.groups.close(slot.id, raw);
         self.accounts.balancers.close(slot.id, raw);
         self.accounts.zones.close(slot.id, raw);
+        self.accounts.accepted.remove(&slot.id);
     }
 
     /// Reads what was counted.
     pub(super) fn accounted(&self) -> Accounted {
-        let Accounts { groups, balancers, zones, .. } = &self.accounts;
+        let Accounts { groups, balancers, zones, accepted, .. } = &self.accounts;
         let mut all = Accounted::default();
         // What those that are gone have counted; an object without targets is there too.
         for group in self.state.target_groups() {
@@ -179,7 +189,7 @@ impl Inner {
         for zone in zones.owners_before() {
             all.zones.insert(zone.clone(), Measures { tally: zones.closed(zone), ..Measures::default() });
         }
-        for (key, slot) in self.slots.iter() {
+        for (key, slot) in self.slots.iter().filter(|(_, slot)| accepted.contains(&slot.id)) {
             let raw = Tally::of_slot(&self.workers, slot.id);
             let health = self.health.view(key);
             let mut states = [0; HealthState::ALL.len()];

@@ -1,11 +1,12 @@
 //! How a change comes into force: the next state is worked out, stored by a thread that may wait for the disk, gone by, and told.
 //! Changes take turns; everything else goes on meanwhile.
 
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::{Core, Inner};
 use crate::control::events::{Event, Timestamp, What};
@@ -13,6 +14,12 @@ use crate::control::health::TargetKey;
 use crate::control::model::{Change, ChangeRecord, Drain, Outcome, Registration, State, TargetChange};
 use crate::control::socket::{Applied, ChangeError, Turn};
 use crate::control::store::{Store, StoreError};
+
+/// A change that waits for the disk so long is told in the log: a disk that works takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long after ends of drains that could not be stored they are tried again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A state to be stored and gone by, and what led to it.
 pub(super) struct Stored {
@@ -26,13 +33,39 @@ pub(super) struct Stored {
 pub(super) struct Led {
     by: Option<String>,
     what: String,
+    is_operators: bool,
 }
 
 impl Led {
     pub(super) fn by(record: Option<&ChangeRecord>) -> Led {
         match record {
-            Some(record) => Led { by: record.by.clone(), what: record.what.join("; ") },
-            None => Led { by: None, what: "a drain is over".to_owned() },
+            Some(record) => Led { by: record.by.clone(), what: record.what.join("; "), is_operators: true },
+            None => Led { by: None, what: "a drain is over".to_owned(), is_operators: false },
+        }
+    }
+
+    /// Waits for the thread that stores it, and tells if that takes long.
+    async fn watch<T>(&self, mut done: JoinHandle<T>) -> Result<T, JoinError> {
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut done).await {
+            return done;
+        }
+        tracing::warn!(
+            name: "change_waits_for_disk", by = self.by, what = self.what,
+            "a change waits for the disk; those after it wait, too"
+        );
+        done.await
+    }
+
+    /// Tells that it, in which so much happens, could not be stored.
+    fn tell_failure(&self, outcomes: usize, error: &str) {
+        let Led { by, what, is_operators } = self;
+        if *is_operators {
+            tracing::error!(name: "change_not_stored", by, what, error, "a change was refused, as it could not be stored");
+        } else {
+            tracing::error!(
+                name: "drains_not_stored", drains = outcomes, error,
+                "the end of drains could not be stored; it is tried again"
+            );
         }
     }
 }
@@ -69,13 +102,14 @@ impl Core {
         Turn::of(Arc::clone(&self.changing).lock_owned().await)
     }
 
-    /// Has a state stored, and its tables built, by a thread of its own, and goes by it once that is done. The task ends whether or not anybody waits for
-    /// it, so that what is stored and what is gone by are one.
+    /// Has a state stored, and its tables built, by a thread of its own, and goes by it once that is done. The task ends
+    /// whether or not anybody waits for it, so that what is stored and what is gone by are one.
     pub(super) fn store(&self, turn: Turn, drafted: Stored) -> JoinHandle<Result<(), String>> {
         let core = self.me.clone();
         let Stored { next, record, outcomes } = drafted;
         let (store, mut ahead) = {
             let mut inner = self.inner.borrow_mut();
+            inner.storing_since = Some(Instant::now());
             let Inner { store, compiler, slots, .. } = &mut *inner;
             (Arc::clone(store), compiler.begin_ahead(&next, slots))
         };
@@ -91,19 +125,23 @@ impl Core {
                 }
                 (ahead, saved.map(|()| took))
             });
-            let (ahead, saved) = match done.await {
+            let (ahead, saved) = match led.watch(done).await {
                 Ok((ahead, saved)) => (Some(ahead), saved.map_err(|error| error.to_string())),
                 Err(error) => (None, Err(error.to_string())),
             };
             if let Some(core) = core.upgrade() {
                 let mut inner = core.inner.borrow_mut();
+                inner.storing_since = None;
                 inner.compiler.end_ahead(ahead);
                 match &saved {
                     Ok(took) => {
                         inner.stored.observe(*took);
                         inner.adopt(next, &led, &outcomes, &core.events);
                     }
-                    Err(_) => inner.not_stored += 1,
+                    Err(error) => {
+                        inner.not_stored += 1;
+                        led.tell_failure(outcomes.len(), error);
+                    }
                 }
             }
             drop(turn);
@@ -111,16 +149,33 @@ impl Core {
         })
     }
 
-    /// Ends the drains whose delay is over (T-4), unless a change is under way: then it is asked again soon. The task that does
-    /// it; none if there is nothing to end.
+    /// Ends the drains whose delay is over (T-4), all at once, in its turn among the changes. The task that does it; none if
+    /// there is nothing to end, or one is at it.
     pub(super) fn end_drains(&self) -> Option<JoinHandle<()>> {
-        let mut inner = self.inner.borrow_mut();
-        let now = inner.unix_ms();
-        if inner.drains.next().is_none_or(|first| first > now) {
-            return None;
+        {
+            let inner = self.inner.borrow();
+            let is_due = inner.drains.next().is_some_and(|first| first <= inner.unix_ms());
+            if !is_due || Rc::strong_count(&self.ending_drains) > 1 {
+                return None;
+            }
         }
-        let turn = Turn::of(Arc::clone(&self.changing).try_lock_owned().ok()?);
-        let due = inner.drains.due(now);
+        let (core, at_it) = (self.me.clone(), Rc::clone(&self.ending_drains));
+        let changing = Arc::clone(&self.changing);
+        Some(tokio::task::spawn_local(async move {
+            let turn = Turn::of(changing.lock_owned().await);
+            let Some(stored) = core.upgrade().and_then(|core| core.store_ends(turn)) else { return };
+            let stored = stored.await.unwrap_or_else(|error| Err(error.to_string()));
+            if stored.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+            drop(at_it);
+        }))
+    }
+
+    /// Has the ends of the drains that are due by now stored; none if none can be ended.
+    fn store_ends(&self, turn: Turn) -> Option<JoinHandle<Result<(), String>>> {
+        let mut inner = self.inner.borrow_mut();
+        let due = inner.drains.due(inner.unix_ms());
         // All at once: a fleet that was deregistered in one request is stored and compiled once.
         let mut next = inner.state.clone();
         let mut outcomes = Vec::new();
@@ -148,24 +203,15 @@ impl Core {
             }
         }
         if !outcomes.iter().any(Outcome::is_change) {
+            // Else they would be asked for again at once, and for ever.
+            for key in &due {
+                inner.drains.remove(key);
+            }
             return None;
         }
         drop(inner);
         // No change of an operator's, so none for the history.
-        let stored = self.store(turn, Stored { next, record: None, outcomes });
-        let core = self.me.clone();
-        Some(tokio::task::spawn_local(async move {
-            let failed = match stored.await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => error,
-                Err(error) => error.to_string(),
-            };
-            tracing::error!(name: "drains_not_stored", drains = due.len(), error = failed, "the end of drains could not be stored; it is tried again");
-            if let Some(core) = core.upgrade() {
-                let mut inner = core.inner.borrow_mut();
-                due.into_iter().for_each(|key| inner.drains.set(key, now + 1000));
-            }
-        }))
+        Some(self.store(turn, Stored { next, record: None, outcomes }))
     }
 }
 
@@ -198,7 +244,7 @@ impl Inner {
     ) {
         let before = std::mem::replace(&mut self.state, next);
         self.take_over();
-        let (generation, Led { by, what }) = (self.state.generation(), led);
+        let (generation, Led { by, what, .. }) = (self.state.generation(), led);
         tracing::info!(name: "configuration_changed", generation, by, what, "the configuration changed");
         self.announce(&before, outcomes, events);
     }

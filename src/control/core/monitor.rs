@@ -88,6 +88,7 @@ impl Inner {
             cycles_per_second: self.workers.clock().cycles_per_second(),
             stored: self.stored.clone(),
             not_stored: self.not_stored,
+            storing_for: self.storing_since.map(|since| since.elapsed()).unwrap_or_default(),
             conditions: self.workers.conditions().clone(),
             failovers: self.failover_figures(),
             peak: all.node.peak,

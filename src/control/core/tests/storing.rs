@@ -183,12 +183,136 @@ fn a_drain_that_ends_while_a_change_is_stored_ends_after_it() {
         let disk = hung(&store);
         let change = make(&bench, Change::DeleteListener { listener: "gw".to_owned() });
         tokio::time::sleep(A_WHILE).await;
-        assert!(bench.core.end_drains().is_none(), "it is asked again");
+        let end = bench.core.end_drains().expect("it waits for its turn");
+        tokio::time::sleep(A_WHILE).await;
+        assert!(bench.core.end_drains().is_none(), "one is at it");
+        assert!(!end.is_finished());
         drop(disk);
         change.await.unwrap().unwrap();
-        bench.end_drains().await;
+        end.await.unwrap();
         let state = bench.core.state();
         assert!(!state.target_group("fw").unwrap().targets.contains_key(&FIRST.into()));
         assert_eq!((state.generation(), &on_disk(&bench)), (3, &state));
+    });
+}
+
+// T-4
+#[test]
+fn a_drain_ends_in_its_turn_however_many_changes_are_waiting() {
+    within_runtime(async || {
+        let bench = Rc::new(Bench::start());
+        bench.deregister(FIRST);
+        bench.core.advance_clock(200_000);
+        let clients = ["7", "8"].map(|seconds| {
+            let bench = Rc::clone(&bench);
+            spawn_local(async move {
+                for n in 0.. {
+                    make(&bench, delay(["60", seconds][n % 2])).await.unwrap().unwrap();
+                }
+            })
+        });
+        tokio::time::sleep(A_WHILE).await;
+        // As the control core asks.
+        let ended = async {
+            loop {
+                match bench.core.end_drains() {
+                    Some(end) => return end.await.unwrap(),
+                    None => tokio::time::sleep(POLL).await,
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), ended).await.expect("it gets its turn");
+        clients.iter().for_each(JoinHandle::abort);
+        assert!(!bench.core.state().target_group("fw").unwrap().targets.contains_key(&FIRST.into()));
+    });
+}
+
+// T-3
+#[test]
+fn a_drain_whose_end_cannot_be_stored_keeps_its_clock_and_is_tried_again_a_second_after_the_failure() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        bench.deregister(FIRST);
+        bench.core.advance_clock(100_000);
+        let key = TargetKey::new("fw", FIRST.into());
+        let deadline = || bench.core.inner.borrow().drains.deadline(&key);
+        let ends = deadline();
+        assert!(ends.is_some());
+        let folder = bench.folder.path().join("state");
+        std::fs::rename(&folder, folder.with_extension("away")).unwrap();
+        let end = bench.core.end_drains().expect("it is over");
+        tokio::time::sleep(2 * A_WHILE).await;
+        assert_eq!(bench.core.inner.borrow().not_stored, 1);
+        std::fs::rename(folder.with_extension("away"), &folder).unwrap();
+        assert!(bench.core.end_drains().is_none(), "not at once");
+        assert_eq!(deadline(), ends, "it is shown when it should have ended");
+        end.await.unwrap();
+        bench.end_drains().await;
+        assert_eq!(deadline(), None);
+        assert_eq!(on_disk(&bench), bench.core.state());
+    });
+}
+
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn how_long_a_change_waits_is_seen_while_it_waits_and_a_target_that_it_brings_only_when_it_is_stored() {
+    use crate::control::monitor::Source as _;
+    within_runtime(async || {
+        let bench = Bench::start();
+        let targets = || bench.core.snapshot().targets.len();
+        assert_eq!((bench.core.snapshot().storing_for, targets()), (Duration::ZERO, 2));
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let change = make(&bench, register(3));
+        tokio::time::sleep(A_WHILE).await;
+        // News of a neighbour, say.
+        bench.core.inner.borrow_mut().publish();
+        assert!(bench.core.snapshot().storing_for >= A_WHILE / 2);
+        assert_eq!(targets(), 2);
+        drop(disk);
+        change.await.unwrap().unwrap();
+        assert_eq!((bench.core.snapshot().storing_for, targets()), (Duration::ZERO, 3));
+    });
+}
+
+/// A log that tests look into.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn a_change_that_waits_and_one_that_is_refused_are_told_in_the_log() {
+    let lines = Lines::default();
+    let told = || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    let _log = tracing::subscriber::set_default(log);
+    within_runtime(async || {
+        let bench = Bench::start();
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let change = make(&bench, delay("7"));
+        tokio::time::sleep(A_WHILE).await;
+        assert!(!told().contains("waits for the disk"), "a disk may be slow: {}", told());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(told().contains("WARN") && told().contains("a change waits for the disk"), "{}", told());
+        assert!(!change.is_finished());
+        drop(disk);
+        change.await.unwrap().unwrap();
+        std::fs::remove_dir_all(bench.folder.path().join("state")).unwrap();
+        assert!(!told().contains("ERROR"), "{}", told());
+        make(&bench, delay("8")).await.unwrap().unwrap_err();
+        assert!(told().contains("ERROR") && told().contains("a change was refused"), "{}", told());
     });
 }

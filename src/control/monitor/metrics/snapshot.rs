@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub stored: Histogram,
     /// Changes that could not be stored.
     pub not_stored: u64,
+    /// How long the change that is being stored has waited for that.
+    pub storing_for: Duration,
     /// How long a target's condition took from the decision to the last worker (H-7).
     pub conditions: Histogram,
     /// Records of failovers and drains: begun, open, and those that there was no room for.

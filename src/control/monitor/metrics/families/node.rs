@@ -45,6 +45,12 @@ pub const FAMILIES: &[Family] = &[
         "Changes that were refused because they could not be stored",
         |snapshot, out| out.counter(&[], snapshot.not_stored),
     ),
+    Family::gauge(
+        "flowgate_store_waiting_seconds",
+        &[],
+        "How long the change under way has waited for the disk by now; 0 if there is none",
+        |snapshot, out| out.gauge(&[], snapshot.storing_for.as_secs_f64()),
+    ),
     Family::histogram(
         "flowgate_condition_duration_seconds",
         &[],
