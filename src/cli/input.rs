@@ -17,18 +17,21 @@ const FLAG: &str = "--cli-input-json";
 /// What is wrong with it, in one sentence.
 pub(super) fn expanded(mut words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>, String> {
     let Some(given) = take_out(&mut words)? else { return Ok(words) };
+    if take_out(&mut words)?.is_some() {
+        return Err(format!("{FLAG} is given more than once: put all members into one object"));
+    }
     let members = read(&given)?;
-    let verb = words.iter().skip(1).filter_map(|word| command.find_subcommand(word)).next();
-    let Some(verb) = verb else { return Err(format!("{FLAG} needs a verb whose members it has")) };
+    let (path, verb) = match verb_of(&words, command) {
+        Found::Verb(path, verb) => (path, verb),
+        Found::None => return Err(format!("{FLAG} needs a verb whose members it has")),
+        // What is wrong with it is said where the command line is read.
+        Found::NoSuch => return Ok(words),
+    };
     let mut flags = Vec::new();
     for (key, value) in members {
         let name = kebab(&key);
-        let Some(arg) = flag_of(verb, &name) else {
-            let known: Vec<&str> = verb.get_arguments().flat_map(spellings).collect();
-            let meant = nearest(&name, known.iter().copied());
-            let meant = meant.map(|meant| format!("; did you mean {}?", pascal(meant))).unwrap_or_default();
-            return Err(format!("{FLAG}: {} has no member '{key}'{meant}", verb.get_name()));
-        };
+        let arg = flag_of(verb, &name).filter(|_| pascal(&name) == key);
+        let Some(arg) = arg else { return Err(no_member(&key, &name, &path, verb)) };
         if !words.iter().any(|word| is_given(arg, word)) {
             let negation = format!("no-{name}");
             let negation = flag_of(verb, &negation).map(|_| negation);
@@ -37,6 +40,57 @@ pub(super) fn expanded(mut words: Vec<OsString>, command: &Command) -> Result<Ve
     }
     words.extend(flags.into_iter().map(OsString::from));
     Ok(words)
+}
+
+/// What the words ask for.
+enum Found<'a> {
+    /// A verb, and all that it is called by.
+    Verb(String, &'a Command),
+    /// Something that there is not, or only the first word of a verb that has two.
+    NoSuch,
+    /// Nothing.
+    None,
+}
+
+/// The verb among the words: where a verb has verbs of its own, that of its own. The value of a flag is none.
+fn verb_of<'a>(words: &[OsString], command: &'a Command) -> Found<'a> {
+    let (mut path, mut verb) = (Vec::new(), command);
+    // Before the verb there are only flags that every verb has.
+    let takes_value = |flag: &str| flag_of(command, flag).is_some_and(|arg| arg.get_action().takes_values());
+    let mut words = words.iter().skip(1);
+    while verb.has_subcommands() {
+        let Some(word) = words.next() else { break };
+        let word = word.to_string_lossy();
+        if let Some(flag) = word.strip_prefix("--") {
+            if takes_value(flag) {
+                words.next();
+            }
+        } else if !word.starts_with('-') {
+            let Some(next) = verb.find_subcommand(&*word) else { return Found::NoSuch };
+            verb = next;
+            path.push(next.get_name());
+        }
+    }
+    match (path.is_empty(), verb.has_subcommands()) {
+        (true, _) => Found::None,
+        (false, true) => Found::NoSuch,
+        (false, false) => Found::Verb(path.join(" "), verb),
+    }
+}
+
+/// That a verb has no such member, and which was meant.
+fn no_member(key: &str, name: &str, path: &str, verb: &Command) -> String {
+    let plain = name.strip_suffix("-arn").unwrap_or(name);
+    let is_meant = |arg: &&Arg| [name, plain].contains(&arg.get_id().as_str().replace('_', "-").as_str());
+    if let Some(word) = verb.get_positionals().find(is_meant) {
+        let words: Vec<String> = verb.get_positionals().map(ToString::to_string).collect();
+        let words = words.join(" ");
+        return format!("{FLAG}: {word} is no member of {path} but a word: flowgate {path} {words}");
+    }
+    let known: Vec<&str> = verb.get_arguments().flat_map(spellings).collect();
+    let meant = nearest(name, known.iter().copied());
+    let meant = meant.map(|meant| format!("; did you mean {}?", pascal(meant))).unwrap_or_default();
+    format!("{FLAG}: {path} has no member '{key}'{meant}")
 }
 
 /// Takes the flag out of the words; what it was given, if it is there.
@@ -160,6 +214,26 @@ mod tests {
         let create =
             of(&["create-target-group", "--cli-input-json", &json.replace("true", "false")]).unwrap();
         assert!(create.contains(&"--no-health-check-enabled".to_owned()), "{create:?}");
+        // A verb of two words, and one behind a flag whose value is a verb's name.
+        let json = r#"{"TargetGroupArn": "fw"}"#;
+        assert_eq!(
+            of(&["wait", "--json", "target-in-service", "--cli-input-json", json]).unwrap(),
+            ["wait", "--json", "target-in-service", "--target-group-arn=fw"]
+        );
+        assert_eq!(
+            of(&[
+                "--query",
+                "targets",
+                "describe-listeners",
+                "--cli-input-json",
+                r#"{"ListenerArns": ["x"]}"#
+            ]),
+            Ok(["--query", "targets", "describe-listeners", "--listener-arns=x"].map(str::to_owned).into())
+        );
+        // What is no verb is told as it is without.
+        for words in [&["targetz", "--cli-input-json", "{}"][..], &["wait", "--cli-input-json", "{}"]] {
+            assert_eq!(of(words).unwrap(), words[..1]);
+        }
         for read in [of(&["register-targets", "--target-group", "fw"]), of(&[])] {
             assert!(read.is_ok_and(|words| !words.iter().any(|word| word.contains('='))), "as it was");
         }
@@ -182,6 +256,27 @@ mod tests {
             (&["targets", "--cli-input-json", "[]"], "must be one JSON object"),
             (&["targets", "--cli-input-json", "file:///nowhere/at/all"], "cannot read /nowhere/at/all"),
             (&["--cli-input-json", "{}"], "needs a verb"),
+            (&["targets", "--cli-input-json", "{}", "--cli-input-json={}"], "is given more than once"),
+            (
+                &["delete-target-group", "--cli-input-json", r#"{"targetGroupArn": "fw"}"#],
+                "delete-target-group has no member 'targetGroupArn'; did you mean TargetGroupArn?",
+            ),
+            (
+                &["wait", "target-in-service", "--cli-input-json", r#"{"target-group-arn": "fw"}"#],
+                "wait target-in-service has no member 'target-group-arn'; did you mean TargetGroupArn?",
+            ),
+            (
+                &["drain", "--cli-input-json", r#"{"Target": "10.0.0.1"}"#],
+                "<TARGET> is no member of drain but a word: flowgate drain <TARGET>",
+            ),
+            (
+                &["targets", "--cli-input-json", r#"{"TargetGroupArn": "fw"}"#],
+                "is no member of targets but a word",
+            ),
+            (
+                &["set", "--cli-input-json", r#"{"Attributes": []}"#],
+                "is no member of set but a word: flowgate set <NAME> <KEY=VALUE>",
+            ),
             (
                 &["delete-target-group", "--cli-input-json", r#"{"TargetGroupArm": "fw"}"#],
                 "delete-target-group has no member 'TargetGroupArm'; did you mean TargetGroupArn?",

@@ -16,6 +16,16 @@ pub(in crate::cli) struct AwsFlags {
     #[arg(long, global = true, hide = true)]
     no_cli_auto_prompt: bool,
     #[arg(long, global = true, hide = true)]
+    cli_auto_prompt: bool,
+    #[arg(long, global = true, hide = true, value_parser = ["on", "off", "auto"], value_name = "WHEN")]
+    color: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    debug: bool,
+    #[arg(long, global = true, hide = true, value_name = "PATH")]
+    ca_bundle: Option<String>,
+    #[arg(long, global = true, hide = true, value_name = "FORMAT")]
+    cli_binary_format: Option<String>,
+    #[arg(long, global = true, hide = true)]
     no_sign_request: bool,
     #[arg(long, global = true, hide = true)]
     no_verify_ssl: bool,
