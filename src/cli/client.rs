@@ -9,7 +9,7 @@ use super::capture::{Interrupts, Ready};
 use crate::control::events::Event;
 use crate::control::socket::rpc::RpcError;
 use crate::control::socket::views::{CaptureEnded, CaptureTotals, CapturedChunk};
-use crate::control::socket::{API_MAJOR, CloseReason, Closing, Hello, Lost, PRODUCT, base64};
+use crate::control::socket::{API_MAJOR, CloseReason, Closing, Hello, Lost, PRODUCT, base64, methods};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -48,6 +48,9 @@ pub(super) enum CliError {
     NoAnswer,
     #[error("the daemon closed the connection: look at its log")]
     Closed,
+    /// A change was asked for, and what became of it was not told.
+    #[error("{0}; the change may still be made: see flowgate history before you repeat it")]
+    MayBeMade(Box<CliError>),
     #[error("the connection to the daemon broke: {0}")]
     Broken(io::Error),
     #[error("the daemon's answer cannot be understood ({0}): use the command of the daemon's version")]
@@ -133,6 +136,7 @@ impl CliError {
             CliError::Differs => 6,
             CliError::FoundWarnings => 7,
             CliError::FoundCritical => 8,
+            CliError::MayBeMade(_) => 9,
         }
     }
 }
@@ -197,19 +201,14 @@ pub(super) enum CaptureNotice {
 impl Client {
     /// Connects to the daemon at `path` and makes sure that it is one.
     pub(super) fn connect(path: &Path) -> Result<Self, CliError> {
-        Client::connect_within(path, PATIENCE)
-    }
-
-    /// The same for who has less patience: no answer may take longer than this.
-    pub(super) fn connect_within(path: &Path, patience: Duration) -> Result<Self, CliError> {
         let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CliError::NoSocket(path.to_owned()),
             io::ErrorKind::ConnectionRefused => CliError::NobodyThere(path.to_owned()),
             io::ErrorKind::PermissionDenied => CliError::Denied(path.to_owned()),
             _ => CliError::Connect(path.to_owned(), error),
         })?;
-        stream.set_read_timeout(Some(patience)).map_err(CliError::Broken)?;
-        stream.set_write_timeout(Some(patience)).map_err(CliError::Broken)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(CliError::Broken)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(CliError::Broken)?;
         let mut client = Client { path: path.to_owned(), reader: BufReader::new(stream), last_id: 0 };
         let first = client.read_line()?;
         let greeting: Message = serde_json::from_str(&first).map_err(|_| CliError::NotFlowgate)?;
@@ -238,16 +237,18 @@ impl Client {
     pub(super) fn call(&mut self, method: &str, params: &impl Serialize) -> Result<Value, CliError> {
         self.last_id += 1;
         let params = serde_json::to_value(params).map_err(|error| CliError::Unreadable(error.to_string()))?;
+        let is_change = is_change(method) && params["DryRun"] != true;
         let mut request = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method});
         if !params.is_null() {
             request["params"] = params;
         }
         let line = format!("{request}\n");
         self.reader.get_mut().write_all(line.as_bytes()).map_err(broken)?;
+        let untold = |error: CliError| if is_change { CliError::MayBeMade(error.into()) } else { error };
         loop {
-            let message = self.read()?;
+            let message = self.read().map_err(untold)?;
             if message.method.as_deref() == Some("closing") {
-                return Err(closing(message.params));
+                return Err(untold(closing(message.params)));
             }
             if let Some(error) = message.error {
                 return Err(CliError::Refused(error));
@@ -325,6 +326,11 @@ impl Client {
             Err(error) => Err(broken(error)),
         }
     }
+}
+
+/// Whether a method changes the configuration.
+fn is_change(method: &str) -> bool {
+    methods::dispatcher().methods().any(|one| one.is_change && one.name == method)
 }
 
 /// A result as its type.

@@ -19,12 +19,13 @@ use clap_complete::env::{CompleteEnv, Shells};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// The variable that has the shell's name when it asks. Not the crate's own, which other programs look at too.
 const ASKED: &str = "FLOWGATE_COMPLETE";
 
-/// How long the daemon may take: whoever pressed the key waits.
+/// How long the daemon may take for all that is asked of it: whoever pressed the key waits.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Answers a shell that asks, and ends this process then.
@@ -89,13 +90,21 @@ fn names_for(verb: &str, argument: &str) -> Option<Names> {
 fn offer(names: Names) -> Vec<CompletionCandidate> {
     let found = match names {
         Names::Keys => registry::ATTRIBUTES.iter().map(|attribute| format!("{}=", attribute.key)).collect(),
-        asked => ask(asked).unwrap_or_default(),
+        asked => within(PATIENCE, move || ask(asked).unwrap_or_default()),
     };
     found.into_iter().map(CompletionCandidate::new).collect()
 }
 
+/// What `ask` comes to in that time, or nothing. If it takes longer it ends with this process.
+fn within(time: Duration, ask: impl FnOnce() -> Vec<String> + Send + 'static) -> Vec<String> {
+    let (tell, told) = mpsc::channel();
+    // An error means that nobody waits any more.
+    std::thread::spawn(move || tell.send(ask()).ok());
+    told.recv_timeout(time).unwrap_or_default()
+}
+
 fn ask(names: Names) -> Result<Vec<String>, CliError> {
-    let mut client = Client::connect_within(&socket(), PATIENCE)?;
+    let mut client = Client::connect(&socket())?;
     let mut found = Vec::new();
     if matches!(names, Names::TargetGroups | Names::Objects) {
         let groups = client.call("describe-target-groups", &DescribeTargetGroups::default())?;
@@ -141,4 +150,20 @@ fn socket() -> PathBuf {
     let named = named.and_then(|joined| joined.or_else(|| words.next()));
     let named = named.or_else(|| std::env::var_os("FLOWGATE_SOCKET"));
     named.map_or_else(|| PathBuf::from(DEFAULT_PATH), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_longer_than_there_is_patience_has_nothing() {
+        let names = || vec!["fw".to_owned()];
+        assert_eq!(within(Duration::from_secs(10), names), ["fw"]);
+        let slow = move || {
+            std::thread::sleep(Duration::from_secs(5));
+            names()
+        };
+        assert!(within(Duration::from_millis(10), slow).is_empty());
+    }
 }

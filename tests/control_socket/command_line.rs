@@ -244,6 +244,40 @@ fn a_socket_that_is_missing_dead_or_somebody_elses_says_what_to_do() {
 }
 
 #[test]
+fn a_change_that_is_not_answered_may_still_be_made_and_a_question_is_just_not_answered() {
+    use std::io::{BufRead, BufReader, Write};
+    let hello = r#"{"jsonrpc": "2.0", "method": "hello", "params": {"Product": "flowgate", "Version": "1", "Protocol": {"Major": 1, "Minor": 0}, "Generation": 0, "MaxLine": 1000}}"#;
+    for (words, expected, sentence) in [
+        (
+            &["delete-listener", "--listener-arn", "gw"][..],
+            9,
+            "the change may still be made: see flowgate history",
+        ),
+        (&["rpc", "delete-listener", r#"{"ListenerArn": "gw"}"#], 9, "the change may still be made"),
+        (
+            &["delete-listener", "--listener-arn", "gw", "--dry-run"],
+            3,
+            "closed the connection: look at its log\n",
+        ),
+        (&["describe-listeners"], 3, "closed the connection: look at its log\n"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flowgated.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // It goes once it has heard what is wanted.
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            writeln!(stream, "{hello}").unwrap();
+            BufReader::new(stream).read_line(&mut String::new()).unwrap();
+        });
+        let (code, said) = refused(&path, words);
+        thread.join().unwrap();
+        assert_eq!(code, expected, "{words:?}: {said}");
+        assert!(said.contains(sentence), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn a_socket_that_may_not_be_opened_says_who_may() {
     use std::fs::{Permissions, copy, set_permissions};
     use std::os::unix::fs::PermissionsExt;

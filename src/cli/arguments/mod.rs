@@ -66,6 +66,7 @@ Exit codes:
   6  there are differences (diff)
   7  something to be warned of was found (audit)
   8  something critical was found (audit)
+  9  a change was asked for and not answered: it may still be made
 
 Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
 Of aws's own options --region, --profile, --no-cli-pager and the like are taken and make no difference.

@@ -48,7 +48,7 @@ impl Common {
                     "the configuration has generation {generation} and the change was for {expected}"
                 );
                 Err(RpcError::refused("GenerationConflict", message).at("IfGeneration").hint(format!(
-                    "look at what has changed, then repeat the request with IfGeneration {generation}"
+                    "look at what has changed (the end of a drain is a change, too), then repeat the request with IfGeneration {generation}"
                 )))
             }
             _ => Ok(()),
