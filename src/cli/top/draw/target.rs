@@ -22,6 +22,8 @@ use ratatui::text::{Line, Span};
 
 /// Where what a line says begins.
 const INDENT: usize = 11;
+/// From so many lines on there is room for every phase of a failover, and for what happened.
+const TALL: usize = 25;
 
 pub(super) fn body(
     model: &Model,
@@ -82,9 +84,13 @@ pub(super) fn body(
     let resets = format!("{} sent{by}; {recent} in the last minute", traffic.resets.all());
     say("resets", resets, if recent > 0 { palette.bad } else { plain });
     if let Some((newest, before)) = failovers(model, key).split_first() {
-        say("failover", failover(newest, means) + end(newest), plain);
-        let phases = phases(newest).into_iter().map(|(what, took)| format!("{what} {}", long(took)));
-        say("phases", phases.collect::<Vec<_>>().join(", "), plain);
+        if height >= TALL {
+            say("failover", failover(newest, means) + end(newest), plain);
+            let phases = phases(newest).into_iter().map(|(what, took)| format!("{what} {}", long(took)));
+            say("phases", phases.collect::<Vec<_>>().join(", "), plain);
+        } else {
+            say("failover", failover(newest, means) + &shortly(newest) + end(newest), plain);
+        }
         for record in before {
             say("failover", failover(record, means) + &shortly(record) + end(record), plain);
         }
@@ -143,7 +149,7 @@ fn failover(record: &Failover, means: &Means<'_>) -> String {
     )
 }
 
-/// How long the most telling phases of one that is not the newest took.
+/// How long its most telling phases took, where there is no room for all.
 fn shortly(record: &Failover) -> String {
     let (took, mut said) = (&record.durations, String::new());
     if let Some(first) = took.first_failure_to_first_reset {

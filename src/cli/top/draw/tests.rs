@@ -259,7 +259,11 @@ fn a_targets_failovers_are_told_and_every_phase_of_the_newest() {
     let key = view.watched().unwrap().clone();
     view.failovers =
         Some((key, [record, earlier].map(|record| serde_json::from_value(record).unwrap()).to_vec()));
+    // Where there is no room for the phases, what happened is still there.
     let screen = drawn(&view, 80, 24);
+    assert!(screen.contains("first reset 212.3 ms") && !screen.contains("\nphases "), "{screen}");
+    let screen = drawn(&view, 80, 30);
+    assert!(screen.contains("WHAT HAPPENED TO IT"), "{screen}");
     let expected = "\
 failover   7 at 20:47:38.007, unhealthy: of 125 flows 96 reset, 1 moved, 8 ended
            otherwise, 20 left; 180 resets sent; it goes on
