@@ -84,6 +84,8 @@ class Node:
         self.started = self.last = time.time()
         self.drops = {}
         self.uptime = 7_384_000
+        # By how much the gateway's clock was set.
+        self.clock_ms = 0
 
     @property
     def targets(self):
@@ -120,7 +122,7 @@ class Node:
                 del each["pace"]
         names = sorted({one["LoadBalancer"] for one in groups if one["LoadBalancer"]})
         return {
-            "At": moment(), "Node": {"Product": "flowgate", "Version": "0.1.0", "Generation": 7,
+            "At": moment(now * 1000 + self.clock_ms), "Node": {"Product": "flowgate", "Version": "0.1.0", "Generation": 7,
                                      "UptimeMs": self.uptime + int((now - self.started) * 1000)},
             "LoadBalancers": [{"Name": name, "TargetGroup": next(g["Name"] for g in groups if g["LoadBalancer"] == name),
                                "Flows": flows, "RejectedFlows": 0, "FailOpenFlows": 0, "StatelessPackets": 0,

@@ -49,13 +49,13 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     before = next(target for target in lab.targets() if target["Address"] == address)
     killed = lab.kill_appliance(DEAD)
     until("the verdict", lambda: text(live, "#verdict") == "1 of 2 targets is down")
-    until("the problem", lambda: f"{address} of firewalls is unhealthy since" in text(live, "#problems"), 3)
+    until("the problem", lambda: f"firewalls/{address} is unhealthy since" in text(live, "#problems"), 3)
     told_after = time.time() - killed
     settings = lab.overview()["TargetGroups"][0]
     detection = settings["DetectionTimeMs"] / 1000 + 0.4
     assert told_after < detection + 2, f"{told_after:.2f} s after the death"
-    until("the resets", lambda: any(f"flows of {address} of firewalls" in words for words in texts(live, "#events .resets .what")), 4)
-    assert any(f"{address} of firewalls is unhealthy, it was healthy" in words for words in texts(live, "#events .health .what"))
+    until("the resets", lambda: any(f"flows of firewalls/{address}" in words for words in texts(live, "#events .resets .what")), 4)
+    assert any(f"firewalls/{address} is unhealthy, it was healthy" in words for words in texts(live, "#events .health .what"))
     # The clients come back through the other one, and nobody is reset any more.
     until("the resets to be over", lambda: lab.targets()[DEAD]["Flows"] == 0, 20)
     time.sleep(1.5)
@@ -64,12 +64,12 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     assert resets >= before["Flows"] > 0
     row = live.execute_script("return [...document.querySelectorAll('#targets tbody tr')].find((row) => row.textContent.includes(arguments[0])).children[10].textContent", address)
     assert int(row) == resets, "the page and the socket agree"
-    sums = [int(words.split()[0]) for words in texts(live, "#events .resets .what") if f"flows of {address}" in words]
+    sums = [int(words.split()[0]) for words in texts(live, "#events .resets .what") if f"flows of firewalls/{address}" in words]
     assert sum(sums) == resets, "and so does the timeline"
     assert live.execute_script("return document.querySelector('.way a.unhealthy .title').textContent") == address
     assert live.execute_script("return document.querySelectorAll('#lanes .part.unhealthy').length") == 1
     record = lab.flowgate("report", "--last")["Failovers"][0]
-    until("the record", lambda: f"Failover {record['Id']}: {address} of firewalls was unhealthy" in text(live, "#failovers"), 3)
+    until("the record", lambda: f"Failover {record['Id']}: firewalls/{address} was unhealthy" in text(live, "#failovers"))
     assert f"Of {record['Flows']['AtDecision']} flows" in text(live, "#failovers .sums")
     assert f"{resets} resets sent." in text(live, "#failovers .sums"), "and so does the record"
     took = record["DurationsMicroseconds"]["FirstFailureToDecision"]
@@ -81,7 +81,7 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
 def test_the_details_of_the_dead_appliance_say_why_and_whom_it_hit(live, lab):
     address = laboratory.APPLIANCES[DEAD]
     live.find_element(By.CSS_SELECTOR, "#problems a").click()
-    until("the details", lambda: text(live, "#detail-title") == f"{address} of firewalls")
+    until("the details", lambda: text(live, "#detail-title") == f"firewalls/{address}")
     until("why", lambda: text(live, "#detail .state").strip().startswith("✕ unhealthy since "))
     until("who was hit", lambda: "Reset sent to 192.0.2." in text(live, "#detail"))
     until("its charts", lambda: len(live.execute_script("return document.querySelector('#detail .stroke')?.getAttribute('d') ?? ''")) > 20)
@@ -95,7 +95,7 @@ def test_it_is_over_when_the_appliance_is_back(live, lab):
     lab.revive_appliance(DEAD)
     until("the verdict", lambda: text(live, "#verdict") == "All is well: all 2 targets are healthy", 10)
     address = laboratory.APPLIANCES[DEAD]
-    until("its line", lambda: any(f"{address} of firewalls is healthy, it was unhealthy" in words for words in texts(live, "#events .what")), 2)
+    until("its line", lambda: any(f"firewalls/{address} is healthy, it was unhealthy" in words for words in texts(live, "#events .what")), 2)
     # It ends when the target has stayed healthy for some seconds.
     until("the record's end", lambda: "the target recovered" in text(live, "#failovers .title"), 15)
     assert not complaints(live)
@@ -104,6 +104,6 @@ def test_it_is_over_when_the_appliance_is_back(live, lab):
 def test_a_drain_is_told_with_what_is_left_and_by_when(live, lab):
     address = laboratory.APPLIANCES[DEAD]
     lab.flowgate("deregister-targets", "--target-group", "firewalls", "--targets", f"Id={address}", "--yes")
-    until("the drain", lambda: f"{address} of firewalls drains until " in text(live, "#problems"), 3)
-    until("its line", lambda: any(f"{address} of firewalls drains, with" in words for words in texts(live, "#events .drains .what")), 2)
+    until("the drain", lambda: f"firewalls/{address} drains until " in text(live, "#problems"), 3)
+    until("its line", lambda: any(f"firewalls/{address} drains, with" in words for words in texts(live, "#events .drains .what")), 2)
     assert not complaints(live)

@@ -1,5 +1,6 @@
 """What the page shows, of a made-up gateway: what is wrong first, in words; and nothing that is not so."""
 
+import re
 import time
 
 import browser
@@ -24,17 +25,17 @@ def test_a_dead_target_is_what_is_said_first_and_within_two_seconds(page, made_u
     until("the verdict", lambda: text(page, "#verdict") == "1 of 2 targets is down", 2)
     assert time.monotonic() - begun < 2
     problem = texts(page, "#problems li")[0]
-    assert "198.51.100.12 of firewalls is unhealthy since " in problem
+    assert "firewalls/198.51.100.12 is unhealthy since " in problem
     assert "its checks time out. Its flows are reset as their packets come." in problem
     assert "17 flows on it · 303 resets sent" in problem
     assert browser.plain(page.title).startswith("✕ 1 of 2 targets is down")
     until("the timeline", lambda: len(texts(page, "#events li")) == 3, 2)
     _, first, second = texts(page, "#events .what")
-    assert first.startswith("303 resets sent for flows of 198.51.100.12 of firewalls: their target is unhealthy")
-    assert second == "198.51.100.12 of firewalls is unhealthy, it was healthy: its checks time out"
+    assert first.startswith("303 resets sent for flows of firewalls/198.51.100.12: their target is unhealthy")
+    assert second == "firewalls/198.51.100.12 is unhealthy, it was healthy: its checks time out"
     # For whoever hears the page: once, and without the seconds that go by.
     announced = text(page, "#announce")
-    assert announced.startswith("1 of 2 targets is down. 198.51.100.12 of firewalls is unhealthy")
+    assert announced.startswith("1 of 2 targets is down. firewalls/198.51.100.12 is unhealthy")
     time.sleep(2.5)
     assert text(page, "#announce") == announced
     assert page.find_element(By.CSS_SELECTOR, ".way a.unhealthy").get_attribute("aria-label").startswith("198.51.100.12, unhealthy, ")
@@ -44,7 +45,7 @@ def test_a_dead_target_is_what_is_said_first_and_within_two_seconds(page, made_u
 def test_a_failover_is_told_with_its_phases_and_what_became_of_the_flows(page, made_up):
     assert texts(page, "#failovers li") == ["There has been no failover yet."]
     fixture.failover(made_up, ago_ms=100)
-    until("its record", lambda: "Failover 3: 198.51.100.12 of firewalls was unhealthy at " in text(page, "#failovers .title"), 2)
+    until("its record", lambda: "Failover 3: firewalls/198.51.100.12 was unhealthy at " in text(page, "#failovers .title"), 2)
     assert text(page, "#failovers .title").endswith("; it goes on")
     assert text(page, "#failovers .sums") == (
         "Of 320 flows and 1 that began since: 303 reset, 0 moved, 1 ended otherwise, 17 left. 303 resets sent. "
@@ -55,7 +56,7 @@ def test_a_failover_is_told_with_its_phases_and_what_became_of_the_flows(page, m
     made_up.failovers[0]["Ended"] = {"At": {"At": fixture.moment(), "AfterDecisionMicroseconds": 3_000_000}, "Why": "recovered"}
     made_up.failovers[0]["DurationsMicroseconds"]["DecisionToRecovery"] = 125_000_000
     until("its end, though no event tells of it", lambda: text(page, "#failovers .title").endswith("; the target recovered"), 4)
-    assert "Decision to recovery2 min 5 s" in text(page, "#failovers")
+    assert "Decision to recovery2m 5s" in text(page, "#failovers")
     asked = made_up.asked.count("/api/failovers")
     made_up.failovers += [dict(made_up.failovers[0], Id=each) for each in (2, 1, 0)]
     made_up.not_recorded = 2
@@ -64,7 +65,7 @@ def test_a_failover_is_told_with_its_phases_and_what_became_of_the_flows(page, m
     until("the button", lambda: text(page, "#earlier") == "Show 1 earlier")
     assert made_up.asked.count("/api/failovers") == asked + 1, "when one ends, and not all the time"
     assert text(page, "#unsaved").startswith("2 more were not recorded")
-    told = "Failover 3 of 198.51.100.12 of firewalls is over, as the target recovered: of 320 flows 303 reset, 0 moved, 17 left"
+    told = "Failover 3 of firewalls/198.51.100.12 is over, as the target recovered: of 320 flows 303 reset, 0 moved, 17 left"
     until("its line", lambda: told in texts(page, "#events .what"), 2)
     page.find_element(By.ID, "earlier").click()
     until("all", lambda: len(texts(page, "#failovers > li")) == 4)
@@ -95,11 +96,36 @@ def test_everything_that_can_be_wrong_is_told_in_a_sentence(page, made_up):
     assert "drained by an operator" in texts(page, "#problems .live")
     for words in ("This node is not ready: whoever asks by /readyz is told to give it no traffic.", "Worker 1 on core 3 has stopped.", "The port left has no link.", "spare has no target: new flows of other are refused.",
                   "The flow table of worker 1 is nearly full.", "The endpoint branch leads to no load balancer: its traffic is dropped.",
-                  "198.51.100.12 of firewalls answers its checks and returns nothing of what it is sent."):
+                  "firewalls/198.51.100.12 answers its checks and returns nothing of what it is sent."):
         assert words in told, told
-    assert told[-1].startswith("198.51.100.11 of firewalls drains until ")
+    assert told[-1].startswith("firewalls/198.51.100.11 drains until ")
     # Not by colour alone: each says what it is, too.
     assert [words.split(":")[0] for words in texts(page, "#problems li .unseen")] == ["Wrong"] * 3 + ["Look"] * 4 + ["Note"]
+
+
+def test_rates_go_by_the_uptime_and_a_count_that_fell_is_none(page, made_up):
+    def rates():
+        return value(page, "return [...document.querySelectorAll('#figures div')].map((each) => each.textContent).join('|')")
+
+    def megabits():
+        found = re.search(r"([0-9.]+).Mbit/s", rates())
+        return float(found[1]) if found else 0
+
+    usual = until("the rates", megabits)
+    # Forth, and back: by that clock a second takes an hour, or less than nothing.
+    for clock_ms in (3_600_000, -3_600_000):
+        made_up.node.clock_ms = clock_ms
+        for _ in range(30):
+            assert usual / 2 < megabits() < usual * 2, rates()
+            time.sleep(0.1)
+    made_up.node.clock_ms = 0
+    # Registered anew: of what it had before nothing is known.
+    for each in made_up.node.targets:
+        each["Traffic"].update(BytesToTarget=0, BytesFromTarget=0)
+        each["pace"] = 0
+    for _ in range(30):
+        assert "-" not in rates() and megabits() < usual * 2, rates()
+        time.sleep(0.1)
 
 
 def test_names_are_text_whatever_is_in_them(wide, made_up):
@@ -208,7 +234,7 @@ def test_the_details_of_a_target_open_by_its_address_close_by_a_key_and_give_the
     fixture.failover(made_up)
     link = until("its row", lambda: page.find_element(By.LINK_TEXT, "198.51.100.12"))
     link.send_keys(Keys.ENTER)
-    until("the details", lambda: text(page, "#detail-title") == "198.51.100.12 of firewalls")
+    until("the details", lambda: text(page, "#detail-title") == "firewalls/198.51.100.12")
     assert page.current_url.endswith("#target/firewalls/198.51.100.12")
     until("why", lambda: "its checks time out" in text(page, "#detail .state"))
     facts = text(page, "#detail .facts")
@@ -223,7 +249,7 @@ def test_the_details_of_a_target_open_by_its_address_close_by_a_key_and_give_the
     assert page.execute_script("return document.activeElement.textContent") == "198.51.100.12"
     # An address that somebody sent.
     browser.visit(page, made_up.url + "#target/firewalls/198.51.100.11")
-    until("the other's details", lambda: text(page, "#detail-title") == "198.51.100.11 of firewalls")
+    until("the other's details", lambda: text(page, "#detail-title") == "firewalls/198.51.100.11")
     page.get(made_up.url + "#target/firewalls/198.51.100.99")
     until("no such target", lambda: "There is no such target now" in text(page, "#detail .state"))
     page.get(made_up.url + "#target/%E0%A4%A/1")

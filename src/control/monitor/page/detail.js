@@ -95,8 +95,8 @@ export class Detail {
     const title = el(
       "h2",
       { id: "detail-title", tabindex: -1, autofocus: true },
+      el("span", { class: "of" }, `${group}/`),
       address,
-      el("span", { class: "of" }, ` of ${group}`),
     );
     const close = el(
       "button",

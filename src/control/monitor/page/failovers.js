@@ -2,19 +2,19 @@
 // the gateway's (`flowgate report` prints the same).
 
 import { el, say, set, sign, sync } from "./dom.js";
-import { count, counted, ending, moment, targetName } from "./words.js";
+import { count, counted, ending, moment, span, targetName } from "./words.js";
 
 /** How often records are asked for while one goes on; else they are when one begins or ends. */
 const OPEN_MS = 1500;
 const SHOWN = 3;
 
-/** Microseconds as `flowgate report` has them: `0.018 ms`, `112.3 ms`, `3.214 s`, `2 min 5 s`. */
+/** Microseconds as `flowgate report` has them: `0.018 ms`, `112.3 ms`, `3.214 s`, `2m 5s`. */
 export function took(microseconds) {
   const ms = Math.floor(microseconds / 1000);
   if (ms < 10) return `${ms}.${String(microseconds % 1000).padStart(3, "0")} ms`;
   if (ms < 1000) return `${ms}.${Math.floor((microseconds % 1000) / 100)} ms`;
   if (ms < 60_000) return `${Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, "0")} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1000)} s`;
+  return span(ms);
 }
 
 function phases(record) {

@@ -37,12 +37,9 @@ live.addEventListener("overview", ({ detail: overview }) => {
   lastAnswer = Date.now();
   // A gateway that was started anew counts anew.
   if (overviews.at(-1)?.Node.UptimeMs > overview.Node.UptimeMs) overviews = [];
-  const before =
-    overviews.findLast((earlier) => overview.At.UnixMs - earlier.At.UnixMs >= RATE_MS) ?? overviews[0];
-  overviews = [
-    ...overviews.filter((earlier) => overview.At.UnixMs - earlier.At.UnixMs < 2 * RATE_MS),
-    overview,
-  ];
+  const age = (earlier) => overview.Node.UptimeMs - earlier.Node.UptimeMs;
+  const before = overviews.findLast((earlier) => age(earlier) >= RATE_MS) ?? overviews[0];
+  overviews = [...overviews.filter((earlier) => age(earlier) < 2 * RATE_MS), overview];
   const shown = digest(overview, before);
   timeline.clock(shown.at);
   showNow(shown);

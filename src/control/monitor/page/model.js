@@ -9,6 +9,7 @@ const FULL = 0.9;
 /** More unhealthy targets of a group than this are told as a number. */
 const EACH = 3;
 
+// A count that fell is of a target that was registered anew: what it was before is not known.
 const rateOf = (now, before, seconds) =>
   before === undefined || now < before ? 0 : (now - before) / seconds;
 const sum = (values) => Object.values(values ?? {}).reduce((all, value) => all + value, 0);
@@ -17,7 +18,8 @@ const sum = (values) => Object.values(values ?? {}).reduce((all, value) => all +
  * What the page shows, of the overview `now` and one some seconds before; without `before` there are no rates.
  */
 export function digest(now, before) {
-  const seconds = before ? (now.At.UnixMs - before.At.UnixMs) / 1000 : 0;
+  // By the gateway's uptime, which no clock that is set moves.
+  const seconds = before ? (now.Node.UptimeMs - before.Node.UptimeMs) / 1000 : 0;
   const rate = (of, earlier) => (earlier && seconds > 0 ? rateOf(of, earlier.value, seconds) : 0);
   const groupsBefore = new Map((before?.TargetGroups ?? []).map((group) => [group.Name, group]));
   const groups = now.TargetGroups.map((group) => {

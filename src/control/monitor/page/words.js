@@ -36,26 +36,22 @@ export const packets = (perSecond) => scaled(perSecond, "pkt/s");
 /** Bytes per second as bits. */
 export const bits = (bytesPerSecond) => scaled(bytesPerSecond * 8, "bit/s");
 
-/** A time that passed: `840 ms`, `3.2 s`, `2 min 3 s`, `3 h 2 min`, `4 d 3 h`. */
+/** A minute and more, in its two largest units, as `flowgate report` and `flowgate top` write it: `2m 3s`, `3h 2m`, `4d 3h`. */
+export function span(ms) {
+  const seconds = Math.floor(ms / 1000);
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  if (hours === 0) return `${minutes}m ${seconds % 60}s`;
+  if (hours < 24) return `${hours}h ${minutes % 60}m`;
+  return `${Math.floor(hours / 24)}d ${hours % 24}h`;
+}
+
+/** A time that passed: `840 ms`, `3.2 s`, `42 s`, and from a minute on a `span`. */
 export function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))}${THIN}ms`;
   if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)}${THIN}s`;
-  const seconds = Math.floor(ms / 1000);
-  const parts = [
-    [86_400, "d"],
-    [3600, "h"],
-    [60, "min"],
-    [1, "s"],
-  ];
-  const first = parts.findIndex(([size]) => seconds >= size);
-  const words = [];
-  let rest = seconds;
-  for (const [size, name] of parts.slice(first, first + 2)) {
-    const value = Math.floor(rest / size);
-    rest %= size;
-    if (value > 0 || words.length === 0) words.push(`${value}${THIN}${name}`);
-  }
-  return words.join(" ");
+  if (ms < 60_000) return `${Math.floor(ms / 1000)}${THIN}s`;
+  return span(ms);
 }
 
 const two = (value) => String(value).padStart(2, "0");
@@ -74,8 +70,8 @@ export function moment(ms, now = Date.now()) {
   return `${day.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} ${clock(ms)}`;
 }
 
-/** A target as it is called everywhere. */
-export const targetName = (group, address) => (address ? `${address} of ${group}` : group);
+/** A target as it is called everywhere: `GROUP/ADDRESS`. */
+export const targetName = (group, address) => (address ? `${group}/${address}` : group);
 
 /** What a check saw, without what is said beside it already. */
 export function seenBy(description) {
