@@ -100,8 +100,6 @@ pub struct BalancerFacts {
 pub struct TargetFacts {
     /// Its address.
     pub address: Ipv4Addr,
-    /// Its zone; none: it serves every zone.
-    pub zone: Option<String>,
     /// Its share of new flows relative to the others'.
     pub weight: u16,
     /// Whether it is of the group still.
@@ -157,7 +155,6 @@ fn group_facts(service: &dyn Service, state: &State, node: &NodeFigures, group: 
         let key = (group.name.to_string(), status.address);
         TargetFacts {
             address: status.address,
-            zone: status.zone,
             weight: status.weight,
             registered,
             state: status.state,

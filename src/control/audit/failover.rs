@@ -3,7 +3,7 @@
 use super::facts::{Facts, GroupFacts, TargetFacts};
 use super::kinds::{Kind, with_command};
 use super::summary::percent;
-use crate::control::explain::words::set;
+use crate::control::explain::words::{NO_REBALANCE, set, set_reset};
 use crate::control::model::registry::{self, Value};
 use crate::control::model::{AttributeSet, Failover, Stickiness};
 use crate::control::socket::views::Finding;
@@ -86,20 +86,12 @@ fn endings(group: &GroupFacts, found: &mut Vec<Finding>) {
     if settings.failover == Failover::Rebalance {
         let what =
             "target_failover is rebalance: the next packet of a flow whose target is out goes to another.";
-        let command = set(
-            &group.name,
-            "target_failover.on_unhealthy=no_rebalance target_failover.on_deregistration=no_rebalance",
-        );
+        let command = set(&group.name, NO_REBALANCE);
         found.push(with_command(Kind::MovesConnections.found(&group.name, what), command));
         return;
     }
     let would_end = group.targets.iter().map(|target| target.would_end).max().unwrap_or(0);
-    // Stickiness has to go before a reset can be turned on.
-    let sticky = settings.stickiness != Stickiness::FiveTuple;
-    let with = |key: &str| match sticky {
-        true => set(&group.name, &format!("stickiness.enabled=false {key}=true")),
-        false => set(&group.name, &format!("{key}=true")),
-    };
+    let with = |key: &str| set_reset(&group.name, settings, key);
     if !settings.reset_on_unhealthy {
         let what = format!(
             "target_failover is no_rebalance and send_tcp_reset.on_unhealthy.enabled is false; the death of one target would leave up to {would_end} live TCP flows hanging now."

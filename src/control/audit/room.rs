@@ -1,7 +1,5 @@
 //! Whether there is anybody to take over, and room for what comes.
 
-use std::collections::BTreeMap;
-
 use super::facts::{BalancerFacts, Facts, GroupFacts};
 use super::kinds::{Kind, with_command};
 use crate::control::explain::words::set;
@@ -29,13 +27,7 @@ pub(super) fn look_at_group(facts: &Facts, group: &GroupFacts, found: &mut Vec<F
 
 fn targets(facts: &Facts, group: &GroupFacts, balancer: &BalancerFacts, found: &mut Vec<Finding>) {
     let registered = group.targets.iter().filter(|target| target.registered).count();
-    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
     let in_scope: Vec<_> = group.in_scope().collect();
-    for target in &in_scope {
-        if let Some(zone) = &target.zone {
-            *zones.entry(zone).or_default() += 1;
-        }
-    }
     let unused = group.targets.iter().filter(|it| it.registered && it.state == HealthState::Unused).count();
     let register = format!("flowgate register-targets --target-group {} --targets Id=ADDRESS", group.name);
     let cross_zone = set(&balancer.name, "load_balancing.cross_zone.enabled=true");
@@ -58,7 +50,7 @@ fn targets(facts: &Facts, group: &GroupFacts, balancer: &BalancerFacts, found: &
             );
             found.push(with_command(Kind::ZoneOneTarget.found(&group.name, what), cross_zone.clone()));
         }
-        // With cross-zone a zone of one is no more than a target of many.
+        // A zone of one among them: with cross-zone the others take over (F-4).
         _ => {}
     }
     if unused > 0 && in_scope.len() > 1 && !balancer.cross_zone {

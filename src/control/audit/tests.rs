@@ -1,9 +1,11 @@
 //! For every kind of finding, facts of which it is found, and that it is not found of good ones.
 
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 use std::time::Duration;
 
 use super::*;
+use crate::control::explain::given::given;
 use crate::control::health::{AnswerTimes, HealthState};
 use crate::control::model::{Probe, State};
 use crate::control::socket::views::{InBandView, Severity};
@@ -33,7 +35,6 @@ const GOOD: &str = r#"{
 fn target(last: u8) -> TargetFacts {
     TargetFacts {
         address: Ipv4Addr::new(10, 0, 0, last),
-        zone: None,
         weight: 1,
         registered: true,
         state: HealthState::Healthy,
@@ -49,7 +50,21 @@ fn target(last: u8) -> TargetFacts {
     }
 }
 
-fn facts_of(document: &str) -> Facts {
+/// Facts, and the state that they are of.
+struct Case {
+    facts: Facts,
+    state: State,
+}
+
+impl Deref for Case {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+fn facts_of(document: &str) -> Case {
     let state = State::from_document(document).unwrap();
     let groups = state
         .target_groups()
@@ -67,7 +82,7 @@ fn facts_of(document: &str) -> Facts {
             targets: (1..=3).map(target).collect(),
         })
         .collect();
-    Facts {
+    let facts = Facts {
         generation: 7,
         node: NodeFigures {
             zone: None,
@@ -84,24 +99,25 @@ fn facts_of(document: &str) -> Facts {
         groups,
         without_listener: Vec::new(),
         workers: vec![WorkerFacts { worker: 0, flows: 10, capacity: 1000 }],
-    }
+    };
+    Case { facts, state }
 }
 
 /// The good document with other attributes of the group, or others of the listener.
-fn with(change: impl Fn(String) -> String) -> Facts {
+fn with(change: impl Fn(String) -> String) -> Case {
     let document = change(GOOD.to_owned());
     assert_ne!(document, GOOD, "nothing was changed");
     facts_of(&document)
 }
 
-fn but(from: &'static str, to: &'static str) -> Facts {
+fn but(from: &'static str, to: &'static str) -> Case {
     with(|document| document.replace(from, to))
 }
 
-fn changed(change: impl FnOnce(&mut Facts)) -> Facts {
-    let mut facts = facts_of(GOOD);
-    change(&mut facts);
-    facts
+fn changed(change: impl FnOnce(&mut Facts)) -> Case {
+    let mut case = facts_of(GOOD);
+    change(&mut case.facts);
+    case
 }
 
 fn of(facts: &Facts) -> Audit {
@@ -126,7 +142,7 @@ fn of_a_good_node_there_is_nothing_to_be_warned_of() {
 }
 
 /// What makes each kind be found.
-fn cases() -> Vec<(Kind, Facts)> {
+fn cases() -> Vec<(Kind, Case)> {
     use HealthState::{Unhealthy, Unused};
     let unhealthy_off = r#""send_tcp_reset.on_unhealthy.enabled": true,"#;
     let no_resets = |document: String| {
@@ -142,6 +158,7 @@ fn cases() -> Vec<(Kind, Facts)> {
     };
     vec![
         (Kind::LeftHanging, but(unhealthy_off, "")),
+        (Kind::LeftHanging, with(sticky)),
         (Kind::DrainLeftHanging, but(r#""send_tcp_reset.on_deregistration.enabled": true,"#, "")),
         (
             Kind::MovesConnections,
@@ -293,14 +310,14 @@ fn what_shoots_busy_targets_is_critical_where_flows_are_felt_and_a_warning_elsew
         let findings = of(&facts).findings;
         findings.into_iter().find(|finding| finding.id == Kind::ShootsBusy.id()).unwrap().severity
     };
-    assert_eq!(severity(facts_of(GOOD)), Severity::Critical);
+    assert_eq!(severity(facts_of(GOOD).facts), Severity::Critical);
     let off = but(r#""send_tcp_reset.on_unhealthy.enabled": true,"#, "");
-    assert_eq!(severity(off), Severity::Warning);
+    assert_eq!(severity(off.facts), Severity::Warning);
 }
 
 #[test]
 fn one_group_may_be_asked_for_alone_and_the_worst_comes_first() {
-    let mut facts = changed(|facts| {
+    let Case { mut facts, .. } = changed(|facts| {
         facts.groups[0].targets[1].state = HealthState::Unhealthy;
         facts.groups[0].targets[2].reachable = false;
         facts.without_listener.push("idle".to_owned());
@@ -316,25 +333,21 @@ fn one_group_may_be_asked_for_alone_and_the_worst_comes_first() {
     assert!(one.findings.iter().all(|finding| !finding.object.starts_with("fw") && finding.object != "idle"));
 }
 
-/// A command that is named can be given as it is: its verb, flags, keys and values are there.
+/// A command that is named can be given as it is: its verb and flags are there, and what it sets is taken (A-5, A-7).
 #[test]
 fn every_command_that_is_named_can_be_given() {
-    use crate::control::model::{ObjectKind, registry};
     let mut named = 0;
-    for finding in cases().iter().flat_map(|(_, facts)| of(facts).findings) {
-        let Some(command) = finding.command else { continue };
-        named += 1;
-        let words: Vec<&str> = command.split(' ').collect();
-        crate::cli::command()
-            .try_get_matches_from(words.iter().map(|word| word.replace("ADDRESS", "10.0.0.9")))
-            .unwrap_or_else(|error| panic!("{command}: {error}"));
-        if words[1] == "set" {
-            for change in &words[3..] {
-                let (key, value) = change.split_once('=').unwrap();
-                let kinds = [ObjectKind::TargetGroup, ObjectKind::Listener, ObjectKind::LoadBalancer];
-                let attribute = kinds.iter().find_map(|kind| registry::find(*kind, key).ok());
-                let attribute = attribute.unwrap_or_else(|| panic!("{command}: no key {key}"));
-                attribute.parse(value).unwrap_or_else(|error| panic!("{command}: {error}"));
+    for (kind, case) in &cases() {
+        for finding in of(case).findings {
+            let Some(command) = finding.command else { continue };
+            named += 1;
+            let words = command.split(' ').map(|word| word.replace("ADDRESS", "10.0.0.9"));
+            crate::cli::command()
+                .try_get_matches_from(words)
+                .unwrap_or_else(|error| panic!("{command}: {error}"));
+            if command.starts_with("flowgate set ") {
+                given(&case.state, &command)
+                    .unwrap_or_else(|error| panic!("{}: {command}: {error}", kind.id()));
             }
         }
     }

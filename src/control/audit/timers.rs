@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::facts::{Facts, GroupFacts};
 use super::kinds::{Kind, with_command};
-use crate::control::explain::words::set;
+use crate::control::explain::words::{LONGEST_IDLE_SECONDS, set};
 use crate::control::model::{Stickiness, UnknownFlow};
 use crate::control::socket::views::Finding;
 
@@ -32,10 +32,10 @@ pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
         );
         let finding = Kind::KeepAliveTooRare.found(name, what);
         // With stickiness it cannot be changed.
-        found.push(if sticky {
+        found.push(if sticky || seconds >= LONGEST_IDLE_SECONDS {
             finding
         } else {
-            with_command(finding, set(name, "tcp.idle_timeout.seconds=6000"))
+            with_command(finding, set(name, &format!("tcp.idle_timeout.seconds={LONGEST_IDLE_SECONDS}")))
         });
     }
     if idle > USUAL_SESSION {

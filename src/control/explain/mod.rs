@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 pub mod frame;
+#[cfg(test)]
+pub mod given;
 pub mod story;
 pub mod words;
 

@@ -214,12 +214,7 @@ fn choice_in_words(choice: &ChoiceView, subject: Option<&Subject>) -> ExplainedS
         state(first)
     );
     let rules: &[&str] = if choice.fail_open { &["F-3", "F-4", "F-6"] } else { &["F-3", "F-4"] };
-    let change = match key.as_str() {
-        "5-tuple" => "stickiness.enabled=true",
-        _ => "stickiness.enabled=false",
-    };
-    let command = subject.map(|subject| super::words::set(&subject.group, change));
-    ExplainedStep { command, ..step(text, rules) }
+    ExplainedStep { command: subject.and_then(Subject::other_key), ..step(text, rules) }
 }
 
 /// What becomes of it.

@@ -3,12 +3,15 @@
 
 use std::net::Ipv4Addr;
 
-use crate::control::model::{ListenerSettings, TargetGroupSettings};
+use crate::control::model::{Failover, ListenerSettings, Stickiness, TargetGroupSettings};
 use crate::control::socket::views::ExplainedStep;
 use crate::datapath::counters::Suppressed;
 use crate::datapath::decide::account::Reason;
 use crate::datapath::forwarding::Condition;
 use crate::flow::Ended;
+
+/// The longest idle timeout of TCP (A-7).
+pub const LONGEST_IDLE_SECONDS: u64 = 6000;
 
 /// What the sentences speak of.
 #[derive(Clone, Debug)]
@@ -42,6 +45,25 @@ pub fn step(text: impl Into<String>, rules: &[&str]) -> ExplainedStep {
 pub fn set(name: &str, change: &str) -> String {
     format!("flowgate set {name} {change}")
 }
+
+/// The command that turns a group's resets on, by their key: what would refuse them goes with it (A-5).
+pub fn set_reset(group: &str, settings: &TargetGroupSettings, key: &str) -> String {
+    let mut changes = String::new();
+    if settings.stickiness != Stickiness::FiveTuple {
+        changes.push_str("stickiness.enabled=false ");
+    }
+    if settings.failover == Failover::Rebalance {
+        changes.push_str(NO_REBALANCE);
+        changes.push(' ');
+    }
+    changes.push_str(key);
+    changes.push_str("=true");
+    set(group, &changes)
+}
+
+/// What has flows stay with their targets: both keys in one change (A-4).
+pub const NO_REBALANCE: &str =
+    "target_failover.on_unhealthy=no_rebalance target_failover.on_deregistration=no_rebalance";
 
 impl Subject {
     /// The sentence of a step.
@@ -81,14 +103,7 @@ impl Subject {
                 &["F-8"],
                 at("flowgate.tcp.unknown_flow=adopt"),
             ),
-            Reason::IdledOut => (
-                format!(
-                    "The flow was silent for its idle timeout of {} s. It is remembered until its next packet, which is this one.",
-                    self.listener.tcp_idle_timeout.as_secs()
-                ),
-                &["F-10", "A-7"],
-                at("tcp.idle_timeout.seconds=6000"),
-            ),
+            Reason::IdledOut => self.idled_out(),
             Reason::SynOnIdledOut => ("It is a SYN, which begins a new flow.".into(), &["F-10", "R-6"], None),
             Reason::IdledOutReset => (
                 "send_tcp_reset.on_idle_timeout.enabled is true: its sender is told.".into(),
@@ -150,7 +165,7 @@ impl Subject {
                     word(condition)
                 ),
                 &["A-4", "T-1", "T-2", "T-4"],
-                group("target_failover.on_unhealthy=no_rebalance target_failover.on_deregistration=no_rebalance"),
+                group(NO_REBALANCE),
             ),
             Reason::NobodyToMoveTo => (
                 "target_failover is rebalance, but no target is healthy: the flow stays until one is.".into(),
@@ -199,7 +214,7 @@ impl Subject {
                     Condition::Removed => &["A-5", "T-4"],
                     _ => &["A-5", "T-1"],
                 },
-                group(&format!("{}=true", reset_key(condition))),
+                Some(set_reset(&self.group, &self.settings, reset_key(condition))),
             ),
             Reason::MovingWins => (
                 "Resets are on beside target_failover rebalance, which wins over them.".into(),
@@ -221,6 +236,18 @@ impl Subject {
             ),
         };
         ExplainedStep { command, ..step(text, rules) }
+    }
+
+    fn idled_out(&self) -> (String, &'static [&'static str], Option<String>) {
+        let seconds = self.listener.tcp_idle_timeout.as_secs();
+        let sticky = self.settings.stickiness != Stickiness::FiveTuple;
+        // With stickiness it cannot be changed.
+        let always = if sticky { ", which is fixed while stickiness.enabled is true" } else { "" };
+        let text = format!(
+            "The flow was silent for its idle timeout of {seconds} s{always}. It is remembered until its next packet, which is this one."
+        );
+        let longer = || set(&self.balancer, &format!("tcp.idle_timeout.seconds={LONGEST_IDLE_SECONDS}"));
+        (text, &["F-10", "A-7"], (!sticky && seconds < LONGEST_IDLE_SECONDS).then(longer))
     }
 
     fn guard(&self, why: Suppressed) -> (String, &'static [&'static str], Option<String>) {
@@ -249,6 +276,15 @@ impl Subject {
             ),
         };
         (text, &["R-11"], Some(set(&self.group, key)))
+    }
+
+    /// The command that has targets chosen by another part of the tuple; none while resets are on, beside which stickiness
+    /// is refused (A-5).
+    pub fn other_key(&self) -> Option<String> {
+        let settings = &self.settings;
+        let sticky = settings.stickiness != Stickiness::FiveTuple;
+        let resets = settings.reset_on_unhealthy || settings.reset_on_deregistration;
+        (sticky || !resets).then(|| set(&self.group, &format!("stickiness.enabled={}", !sticky)))
     }
 
     /// ` 10.0.0.1`, where it is known.
@@ -293,7 +329,8 @@ fn over(ended: Ended, listener: &ListenerSettings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::model::{ObjectKind, State, registry};
+    use crate::control::explain::given::given;
+    use crate::control::model::State;
 
     const OUT: [Condition; 2] = [Condition::Unhealthy, Condition::Removed];
 
@@ -340,11 +377,14 @@ mod tests {
         plain.into_iter().chain(ends).chain(out).chain(held).chain(stays).collect()
     }
 
-    fn subject() -> Subject {
+    fn state(attributes: &str) -> State {
         let document = r#"{"version": 1,
             "load_balancers": [{"name": "gw", "listener": {"target_group": "fw"}}],
-            "target_groups": [{"name": "fw", "targets": []}]}"#;
-        let state = State::from_document(document).unwrap();
+            "target_groups": [{"name": "fw", "targets": [], "attributes": {ATTRIBUTES}}]}"#;
+        State::from_document(&document.replace("ATTRIBUTES", attributes)).unwrap()
+    }
+
+    fn subject(state: &State) -> Subject {
         let balancer = state.load_balancer("gw").unwrap();
         Subject {
             balancer: "gw".to_owned(),
@@ -358,8 +398,8 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_a_sentence_with_a_rule_and_a_command_that_can_be_given() {
-        let subject = subject();
+    fn every_reason_is_a_sentence_with_a_rule() {
+        let subject = subject(&state(""));
         for reason in reasons() {
             let step = subject.of(reason);
             assert!(step.text.ends_with('.') && step.text.len() > 15, "{reason:?}: {}", step.text);
@@ -368,25 +408,75 @@ mod tests {
                 let (letter, number) = rule.split_once('-').unwrap();
                 assert!("OAHFTRWMC".contains(letter) && number.parse::<u8>().is_ok(), "{rule}");
             }
-            let Some(command) = step.command else { continue };
-            let words: Vec<&str> = command.split(' ').collect();
-            assert_eq!(words[..2], ["flowgate", "set"]);
-            let kinds: &[ObjectKind] = match words[2] {
-                "fw" => &[ObjectKind::TargetGroup],
-                "gw" => &[ObjectKind::Listener],
-                other => panic!("{other} is nothing that is spoken of"),
-            };
-            for change in &words[3..] {
-                let (key, value) = change.split_once('=').unwrap();
-                let attribute = kinds.iter().find_map(|kind| registry::find(*kind, key).ok()).unwrap();
-                attribute.parse(value).unwrap_or_else(|error| panic!("{command}: {error}"));
-            }
         }
+    }
+
+    const STICKY: &str = r#""stickiness.enabled": true"#;
+    const MOVING: &str =
+        r#""target_failover.on_unhealthy": "rebalance", "target_failover.on_deregistration": "rebalance""#;
+    const RESETS: &str =
+        r#""send_tcp_reset.on_unhealthy.enabled": true, "send_tcp_reset.on_deregistration.enabled": true"#;
+
+    // A-5, A-7
+    #[test]
+    fn no_command_that_is_named_is_refused_whatever_else_is_on() {
+        let both = format!("{STICKY}, {MOVING}");
+        for attributes in ["", STICKY, MOVING, &both, RESETS] {
+            let state = state(attributes);
+            let subject = subject(&state);
+            let mut named = 0;
+            for reason in reasons() {
+                let Some(command) = subject.of(reason).command else { continue };
+                named += 1;
+                let next = given(&state, &command);
+                let next =
+                    next.unwrap_or_else(|error| panic!("{reason:?}, {attributes}: {command}: {error}"));
+                let after = next.target_group("fw").unwrap().settings();
+                match reason {
+                    Reason::ResetsOff(Condition::Removed) => {
+                        assert!(after.reset_on_deregistration, "{command}")
+                    }
+                    Reason::ResetsOff(_) => assert!(after.reset_on_unhealthy, "{command}"),
+                    _ => {}
+                }
+            }
+            assert!(named > 15, "{named} with {attributes}");
+        }
+    }
+
+    // A-5
+    #[test]
+    fn another_key_of_the_choice_is_named_where_it_is_not_refused() {
+        for (attributes, expected) in
+            [("", Some("true")), (STICKY, Some("false")), (MOVING, Some("true")), (RESETS, None)]
+        {
+            let state = state(attributes);
+            let command = subject(&state).other_key();
+            let named = expected.map(|value| format!("flowgate set fw stickiness.enabled={value}"));
+            assert_eq!(command, named);
+            command.map(|command| given(&state, &command).unwrap());
+        }
+    }
+
+    // A-7
+    #[test]
+    fn an_idle_timeout_that_cannot_be_changed_has_no_command() {
+        let step = subject(&state(STICKY)).of(Reason::IdledOut);
+        assert!(
+            step.text.contains("350 s, which is fixed while stickiness.enabled is true."),
+            "{}",
+            step.text
+        );
+        assert_eq!(step.command, None);
+        let mut longest = subject(&state(""));
+        assert!(longest.of(Reason::IdledOut).command.is_some());
+        longest.listener.tcp_idle_timeout = std::time::Duration::from_secs(6000);
+        assert_eq!(longest.of(Reason::IdledOut).command, None);
     }
 
     #[test]
     fn what_decides_is_told_with_its_values() {
-        let subject = subject();
+        let subject = subject(&state(""));
         let text = |reason| subject.of(reason).text;
         assert!(text(Reason::IdledOut).contains("350 s"));
         assert!(text(Reason::Guarded(Suppressed::Hold)).contains("for 120 ms"));
