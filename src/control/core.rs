@@ -326,7 +326,7 @@ impl Core {
                 tracing::info!(
                     name: "flows_reset", load_balancer, target_group,
                     target = target.map(|target| target.to_string()), trigger = trigger.as_str(), count,
-                    generation = inner.state.generation(), "flows were reset"
+                    generation = inner.state.generation(), "resets were sent"
                 );
             }
             self.tell(Event::now(what));

@@ -169,7 +169,7 @@ fn targets(reading: &Reading, recent: &RecentResets, found: &mut Found) {
         let after_drain = recent.of(Some(&key)).deregistration;
         if after_drain > 0 {
             found.warn(format!(
-                "{key}: {after_drain} flows were reset in the last minute, as its drain is over"
+                "{key}: {after_drain} resets were sent in the last minute, as its drain is over"
             ));
         }
     }
