@@ -85,7 +85,7 @@ fn shortly(why: EndReason) -> &'static str {
         EndReason::Recovered => "recovered",
         EndReason::FailedAgain => "failed again",
         EndReason::Deregistered => "deregistered",
-        EndReason::RegisteredAgain => "came back",
+        EndReason::RegisteredAgain => "registered again",
         EndReason::NotInUse => "not in use",
         EndReason::Gone => "gone",
         EndReason::FlowsLeft => "flows left",
