@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use super::history::{FINE_STEP, History, HistoryView, Reading, Span};
 use super::streams::Feed;
 use super::timeline::{Place, Timeline};
-use crate::control::events::{Event, Timestamp};
+use crate::control::events::{Event, EventKind, Timestamp};
 use crate::control::failover::FailoverList;
 use crate::control::socket::Service;
 use crate::control::socket::methods::failovers::Failovers;
@@ -75,7 +75,31 @@ pub struct Recorder {
     timeline: RefCell<Timeline>,
     history: RefCell<History>,
     told: Notify,
-    overview: RefCell<Option<(Instant, Bytes)>>,
+    overview: Answer,
+    failovers: Answer,
+}
+
+/// An answer that is good for whoever asks soon after.
+#[derive(Default)]
+struct Answer(RefCell<Option<(Instant, Bytes)>>);
+
+impl Answer {
+    /// What was answered a moment ago, or what is made now.
+    fn of(&self, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+        let now = Instant::now();
+        if let Some((at, bytes)) = &*self.0.borrow()
+            && now - *at < FRESH
+        {
+            return bytes.clone();
+        }
+        let bytes = Bytes::from(make());
+        self.0.replace(Some((now, bytes.clone())));
+        bytes
+    }
+
+    fn forget(&self) {
+        self.0.take();
+    }
 }
 
 impl Recorder {
@@ -87,7 +111,8 @@ impl Recorder {
             timeline,
             history: RefCell::default(),
             told: Notify::new(),
-            overview: RefCell::default(),
+            overview: Answer::default(),
+            failovers: Answer::default(),
         })
     }
 
@@ -116,13 +141,25 @@ impl Recorder {
     }
 
     fn take(&self, event: Result<Event, RecvError>) -> bool {
-        let mut timeline = self.timeline.borrow_mut();
         match event {
-            Ok(event) => timeline.take(event),
-            Err(RecvError::Lagged(count)) => timeline.lose(count, self.watched.now()),
+            Ok(event) => self.note(event),
+            Err(RecvError::Lagged(count)) => self.lose(count),
             Err(RecvError::Closed) => return false,
         }
         true
+    }
+
+    fn note(&self, event: Event) {
+        // Who is told of it asks, and is to find it.
+        if event.what.kind() == EventKind::Failovers {
+            self.failovers.forget();
+        }
+        self.timeline.borrow_mut().take(event);
+    }
+
+    fn lose(&self, count: u64) {
+        self.failovers.forget();
+        self.timeline.borrow_mut().lose(count, self.watched.now());
     }
 
     /// Takes what else is there, so that streams are woken once for it.
@@ -131,10 +168,8 @@ impl Recorder {
         const MOST: usize = 1024;
         for _ in 0..MOST {
             match events.try_recv() {
-                Ok(event) => self.timeline.borrow_mut().take(event),
-                Err(TryRecvError::Lagged(count)) => {
-                    self.timeline.borrow_mut().lose(count, self.watched.now())
-                }
+                Ok(event) => self.note(event),
+                Err(TryRecvError::Lagged(count)) => self.lose(count),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
@@ -149,15 +184,7 @@ impl Recorder {
 
     /// The node now, as JSON; or a moment ago, if somebody asked then.
     pub fn overview(&self) -> Bytes {
-        let now = Instant::now();
-        if let Some((at, bytes)) = &*self.overview.borrow()
-            && now - *at < FRESH
-        {
-            return bytes.clone();
-        }
-        let bytes = Bytes::from(json(&self.watched.overview()));
-        self.overview.replace(Some((now, bytes.clone())));
-        bytes
+        self.overview.of(|| json(&self.watched.overview()))
     }
 
     /// The history of the node or of a target by `GROUP/ADDRESS`, as JSON; none if it has none.
@@ -166,8 +193,12 @@ impl Recorder {
         Some(json(&view))
     }
 
-    /// The last failovers on record, as JSON.
-    pub fn failovers(&self) -> Vec<u8> {
+    /// The last failovers on record, as JSON; or those of a moment ago, if somebody asked then and none began or ended since.
+    pub fn failovers(&self) -> Bytes {
+        self.failovers.of(|| self.last_failovers())
+    }
+
+    fn last_failovers(&self) -> Vec<u8> {
         let FailoverList { mut failovers, not_recorded, not_stored } = self.watched.failovers();
         let more = failovers.len() > FAILOVERS;
         failovers.truncate(FAILOVERS);
@@ -243,3 +274,6 @@ fn reading(flows: u64, traffic: &Traffic) -> Reading {
         state: None,
     }
 }
+
+#[cfg(test)]
+mod tests;
