@@ -206,6 +206,12 @@ pub(super) fn number(content: impl Display) -> Cell {
     text(content).set_alignment(CellAlignment::Right)
 }
 
+/// A count to reckon with.
+#[expect(clippy::cast_precision_loss, reason = "shown in three digits")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
+}
+
 /// What there may not be, in a cell.
 pub(super) fn optional(content: Option<impl Display>) -> Cell {
     content.map_or_else(|| text("-"), text)

@@ -9,6 +9,7 @@ use super::client::{CliError, Client, typed};
 use super::output::print;
 use super::progress::Progress;
 use super::table::span;
+use crate::control::duration::milliseconds;
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::socket::methods::balancers::{DescribeLoadBalancers, LoadBalancers};
 use crate::control::socket::methods::groups::TargetGroups;
@@ -60,7 +61,7 @@ pub(super) fn until<T>(
             }
         };
         if let Some(limit) = limit.filter(|limit| began.elapsed() >= *limit) {
-            let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            let limit = milliseconds(limit);
             return Err(CliError::GaveUp { after: span(limit), said });
         }
         std::thread::sleep(pause);

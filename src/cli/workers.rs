@@ -7,7 +7,7 @@
 
 use super::Session;
 use super::client::{CliError, typed};
-use super::table::{Look, number, span, text};
+use super::table::{Look, float, number, span, text};
 use crate::control::socket::methods::node::{DescribeWorkers, Window, Workers};
 use crate::control::socket::views::{BurstClass, LongestBurst, WorkerLoad, WorkerView};
 use serde::Serialize;
@@ -111,11 +111,6 @@ impl Glance {
             longest_burst: new.longest_burst,
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown in three digits")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 fn shown(glances: &[Glance], look: &Look) -> String {

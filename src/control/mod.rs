@@ -6,6 +6,7 @@ pub mod capture;
 pub mod compile;
 pub mod core;
 pub mod drain;
+pub(crate) mod duration;
 pub mod elbv2;
 pub mod events;
 pub mod explain;

@@ -22,6 +22,7 @@ use super::arguments::TopFlags;
 use super::client::{CliError, typed};
 use super::output::print;
 use super::table::Look;
+use crate::control::duration::milliseconds;
 use crate::control::socket::methods::overview::GetOverview;
 use crate::control::socket::views::Overview;
 use draw::{Means, Palette};
@@ -204,10 +205,6 @@ impl Pace {
         self.due = now + Pace::LONGEST;
         self.last = now;
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::cli::table::float;
 use crate::cli::workers::Glance;
 use crate::control::health::TargetKey;
 use crate::control::socket::views::{
@@ -111,7 +112,7 @@ impl Rates {
             return None;
         }
         let seconds = float(after.node.uptime_ms - before.node.uptime_ms) / 1000.0;
-        let rate = |old: u64, new: u64| float(grown(old, new)) / seconds;
+        let rate = |old: u64, new: u64| float(new.saturating_sub(old)) / seconds;
         let traffic = |old: Traffic, new: Traffic| TrafficRates {
             new_flows: rate(old.new_flows, new.new_flows),
             packets_to: rate(old.packets_to_target, new.packets_to_target),
@@ -256,9 +257,4 @@ fn since(old: ResetCounts, new: ResetCounts) -> ResetCounts {
 /// How much a count grew. One that fell is another's: a target came, went and came back.
 fn grown(old: u64, new: u64) -> u64 {
     new.checked_sub(old).unwrap_or(new)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown in three digits")]
-pub(super) fn float(number: u64) -> f64 {
-    number as f64
 }

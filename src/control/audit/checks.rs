@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::facts::{Facts, GroupFacts, TargetFacts};
 use super::kinds::{Kind, with_command};
 use super::summary::worst_detection_time;
+use crate::control::duration::milliseconds;
 use crate::control::explain::words::set;
 use crate::control::health::HealthState;
 use crate::control::model::Probe;
@@ -93,8 +94,8 @@ fn shoots_busy(group: &GroupFacts) -> Option<Finding> {
         check.unhealthy_threshold
     );
     // Four times what was seen.
-    let timeout = u64::try_from((took * 4).as_millis()).unwrap_or(u64::MAX).clamp(20, 120_000);
-    let interval = timeout.max(u64::try_from(check.interval.as_millis()).unwrap_or(u64::MAX));
+    let timeout = milliseconds(took * 4).clamp(20, 120_000);
+    let interval = timeout.max(milliseconds(check.interval));
     let command = set(
         &group.name,
         &format!("flowgate.health_check.interval_ms={interval} flowgate.health_check.timeout_ms={timeout}"),

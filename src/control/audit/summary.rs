@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::facts::GroupFacts;
+use crate::control::duration::milliseconds;
 use crate::control::health::AnswerTimes;
 use crate::control::model::{Failover, HealthCheckSettings, Stickiness};
 use crate::control::socket::views::{GroupAudit, TargetAudit};
@@ -50,18 +51,14 @@ pub(super) fn of_group(group: &GroupFacts) -> GroupAudit {
         reset_on_unhealthy: settings.reset_on_unhealthy,
         reset_on_deregistration: settings.reset_on_deregistration,
         reset_on_idle_timeout: listener.is_some_and(|listener| listener.reset_on_idle_timeout),
-        detection_time_ms: ms(settings.health_check.detection_time()),
-        worst_detection_time_ms: ms(worst_detection_time(&settings.health_check)),
+        detection_time_ms: milliseconds(settings.health_check.detection_time()),
+        worst_detection_time_ms: milliseconds(worst_detection_time(&settings.health_check)),
         hold_ms: u64::from(settings.reset_guards.hold_ms),
-        tcp_idle_timeout_ms: listener.map_or(0, |listener| ms(listener.tcp_idle_timeout)),
+        tcp_idle_timeout_ms: listener.map_or(0, |listener| milliseconds(listener.tcp_idle_timeout)),
         flows,
         largest_share_percent: targets.iter().map(|target| target.share_percent).fold(0.0, f64::max),
         targets,
     }
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A part of a whole in percent, to a tenth; of nothing 0.

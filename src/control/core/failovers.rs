@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
 use super::{Core, Inner};
+use crate::control::duration::milliseconds;
 use crate::control::events::{Event, Timestamp, What};
 use crate::control::failover::{
     Beginning, Cause, Counts, Failover, FailoverList, Kept, News, NotReadable, Policy, Recorder, Standing,
@@ -365,7 +366,7 @@ fn policy(group: &TargetGroup, cause: Cause) -> Policy {
         hold_ms: guards.hold_ms,
         min_healthy_percent: guards.min_healthy_percent,
         max_per_second: guards.max_per_second,
-        detection_time_ms: u64::try_from(detection.as_millis()).unwrap_or(u64::MAX),
+        detection_time_ms: milliseconds(detection),
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::{Core, Inner};
+use crate::control::duration::milliseconds;
 use crate::control::events::{Event, What};
 use crate::control::health::TargetKey;
 use crate::control::health::damping::Verdict;
@@ -138,8 +139,4 @@ impl Inner {
             silent_for_ms: milliseconds(silence.lasted(now)),
         })
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Inner;
+use crate::control::duration::milliseconds;
 use crate::control::socket::views::{
     BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView,
 };
@@ -19,7 +20,7 @@ impl Inner {
             flows: link.counters.flow_entries.get(),
             capacity: u64::from(link.capacity),
             generation: link.counters.configuration.get(),
-            heartbeat_age_ms: u64::try_from(link.silent_for().as_millis()).unwrap_or(u64::MAX),
+            heartbeat_age_ms: milliseconds(link.silent_for()),
             memory: WorkerMemory {
                 packets: page_size(link.packet_pages),
                 flow_table: page_kind(link.table_pages).to_owned(),

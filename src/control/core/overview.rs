@@ -9,6 +9,7 @@ use super::service::told;
 use super::{Core, Inner};
 use crate::control::compile::EndpointFacts;
 use crate::control::drain::UnixMillis;
+use crate::control::duration::milliseconds;
 use crate::control::events::Timestamp;
 use crate::control::health::{HealthState, ReasonCode, StateReason, TargetHealthView, TargetKey};
 use crate::control::model::{Failover, HealthCheckSettings, LoadBalancer, Registration, Target, TargetGroup};
@@ -276,8 +277,4 @@ fn question(check: &HealthCheckSettings) -> String {
 
 fn timestamp(unix_ms: UnixMillis) -> Timestamp {
     Timestamp::from_unix_ms(i64::try_from(unix_ms).unwrap_or(i64::MAX))
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -10,6 +10,7 @@ use super::scan::{Found, Scan};
 use super::{Core, Inner};
 use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
+use crate::control::duration::milliseconds;
 use crate::control::events::{Event, Timestamp};
 use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
@@ -172,7 +173,7 @@ impl Service for Core {
 
 impl Core {
     pub(super) fn uptime_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        milliseconds(self.started.elapsed())
     }
 
     /// Has the workers look for flows, one such search at a time.

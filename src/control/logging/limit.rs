@@ -1,6 +1,7 @@
 //! How many lines each place in the program may make: so many at once, and then so many a second. Those that were too
 //! many are told in number, once the place may make lines again.
 
+use crate::control::duration::milliseconds;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,7 +57,7 @@ impl Limit {
             suppressed: 0,
             told_at: now,
         });
-        let elapsed = u64::try_from(now.saturating_duration_since(bucket.at).as_millis()).unwrap_or(u64::MAX);
+        let elapsed = milliseconds(now.saturating_duration_since(bucket.at));
         // What is less than a millisecond is not lost: the time moves on by whole ones.
         bucket.at += Duration::from_millis(elapsed);
         bucket.left = bucket.left.saturating_add(elapsed.saturating_mul(A_SECOND.into())).min(FULL);

@@ -19,6 +19,7 @@ use super::name::{self, ForeignId, Name, ObjectId, Zone};
 use super::placement::Placement;
 use super::settings::{ListenerSettings, LoadBalancerSettings, TargetGroupSettings};
 use super::tags::Tags;
+use crate::control::duration::milliseconds;
 
 /// Every object of this node, at one generation. Cheap to clone: groups that a change does not
 /// touch are shared.
@@ -279,7 +280,7 @@ impl Drain<'_> {
     /// When the drain ends, in milliseconds since 1970.
     #[must_use]
     pub fn ends_unix_ms(&self) -> u64 {
-        let delay = u64::try_from(self.delay.as_millis()).unwrap_or(u64::MAX);
+        let delay = milliseconds(self.delay);
         self.since_unix_ms.saturating_add(delay)
     }
 }

@@ -48,6 +48,20 @@ fn a_daemon_that_was_started_anew_makes_no_rates_with_the_one_before() {
     assert!(model.reading.as_ref().unwrap().rates.is_some());
 }
 
+/// A target that was registered anew counts anew: its group then has less than before, too.
+#[test]
+fn a_count_that_fell_makes_no_rate() {
+    let mut model = model(2);
+    let mut anew = overview(3);
+    let group = anew.target_groups.iter_mut().find(|group| group.name == "firewalls").unwrap();
+    group.traffic.packets_to_target = 1000;
+    group.targets[0].traffic.packets_to_target = 5;
+    model.read(anew);
+    let reading = model.reading.as_ref().unwrap();
+    assert_eq!(reading.rates_of(&key("firewalls", 1)).unwrap().packets_to, 0.0);
+    assert_eq!(reading.rates.as_ref().unwrap().groups["firewalls"].packets_to, 0.0);
+}
+
 #[test]
 fn resets_are_recent_for_a_minute() {
     let mut model = model(3);

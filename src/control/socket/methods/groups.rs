@@ -6,12 +6,12 @@ use super::balancers::{Done, changed};
 use super::fault;
 use super::page::{Order, PageSize, page};
 use super::tags::{Tag, pairs};
+use crate::control::duration::milliseconds;
 use crate::control::model::{Change, ForeignId, GENEVE_PORT, HealthCheckChange, Name, State, TargetGroup};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 pub(super) fn register(table: &mut Dispatcher) {
     table.method(
@@ -356,8 +356,4 @@ impl TargetGroupDescription {
 /// How long the death of one of `group`'s targets goes unseen (H-7), in milliseconds.
 pub(super) fn detection_time_ms(group: &TargetGroup) -> u64 {
     milliseconds(group.settings().health_check.detection_time())
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

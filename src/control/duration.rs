@@ -1,0 +1,8 @@
+//! Times as views and logs have them.
+
+use std::time::Duration;
+
+/// In whole milliseconds.
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
