@@ -262,10 +262,6 @@ mod tests {
     }
 
     #[tokio::test]
-    #[expect(
-        clippy::await_holding_lock,
-        reason = "it is the disk that hangs, and is waited for by other threads"
-    )]
     #[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
     async fn a_disk_that_hangs_leaves_the_node_as_it_was_and_takes_no_more_than_a_few_threads() {
         let folder = tempfile::tempdir().unwrap();
