@@ -28,6 +28,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         checks: checks(),
         health_changes: [3, 2, 1, 0, 0, 0],
         detection: Duration::from_millis(200),
+        interval: Duration::from_millis(100),
     };
     Snapshot {
         started: 1_795_985_257.007,

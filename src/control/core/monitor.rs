@@ -70,13 +70,15 @@ impl Inner {
         let groups = self.state.target_groups().filter_map(|group| {
             let (name, measures) = all.groups.get_key_value(group.name.as_str())?;
             let balancer = self.state.load_balancer_using(&group.name);
+            let check = group.settings().health_check;
             Some(OfGroup {
                 balancer: balancer.map_or_else(|| Arc::from(""), |balancer| balancer.name.as_str().into()),
                 name: Arc::clone(name),
                 measures: *measures,
                 checks: self.health.group_checks(name),
                 health_changes: self.accounts.health_changes(name),
-                detection: group.settings().health_check.detection_time(),
+                detection: check.detection_time(),
+                interval: check.interval,
             })
         });
         Snapshot {

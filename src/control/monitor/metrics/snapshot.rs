@@ -153,6 +153,8 @@ pub struct OfGroup {
     pub health_changes: [u64; HealthState::ALL.len()],
     /// How long it takes to notice that a target is dead, at most (H-7).
     pub detection: Duration,
+    /// From one check of a target to the next (H-8).
+    pub interval: Duration,
 }
 
 /// A target.

@@ -105,4 +105,12 @@ pub const FAMILIES: &[Family] = &[
             snapshot.groups.iter().try_for_each(|one| out.gauge(&labels(one), one.detection.as_secs_f64()))
         },
     ),
+    Family::gauge(
+        "flowgate_target_group_health_check_interval_seconds",
+        GROUP,
+        "From the begin of one health check of a target to that of the next, by the group's settings",
+        |snapshot, out| {
+            snapshot.groups.iter().try_for_each(|one| out.gauge(&labels(one), one.interval.as_secs_f64()))
+        },
+    ),
 ];
