@@ -73,6 +73,8 @@ pub struct CaptureStream {
     written: Vec<u64>,
     totals: CaptureTotals,
     began: Instant,
+    /// What it is of, in words.
+    filter: String,
     /// The workers' clock and the time of day when it began, in nanoseconds since 1970.
     anchor: (u64, u64),
     told: (Instant, CaptureTotals),
@@ -123,6 +125,7 @@ impl CaptureStream {
             written: vec![0; ports.len() + 1],
             totals: CaptureTotals::default(),
             began: now,
+            filter,
             anchor: (began.0, nanoseconds(wall)),
             told: (now, CaptureTotals::default()),
             stopped: false,
@@ -158,13 +161,24 @@ impl CaptureStream {
         if let Some(end) = end {
             self.over = true;
             self.finish();
-            return Some(self.chunk(Some(end)));
+            let last = self.chunk(Some(end));
+            self.log_end(end.as_str());
+            return Some(last);
         }
         let silent = self.told.1 == self.totals || self.told.0.elapsed() < TELL;
         if self.writer.is_empty() && silent {
             return None;
         }
         Some(self.chunk(None))
+    }
+
+    fn log_end(&self, why: &str) {
+        let CaptureTotals { packets, bytes, over_rate, unread } = self.totals;
+        let lasted_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(
+            name: "capture_ended", filter = self.filter, why, packets, bytes, over_rate, unread, lasted_ms,
+            "a capture ends"
+        );
     }
 
     fn chunk(&mut self, end: Option<CaptureEnd>) -> Chunk {
@@ -263,6 +277,16 @@ impl CaptureStream {
                 delivered: *written,
                 comment: &comment,
             });
+        }
+    }
+}
+
+impl Drop for CaptureStream {
+    /// One that has not ended by then has lost its reader.
+    fn drop(&mut self) {
+        if !self.over {
+            self.count_lost();
+            self.log_end("reader-gone");
         }
     }
 }

@@ -1,4 +1,7 @@
+use serde_json::Value;
+
 use super::*;
+use crate::control::logging::paper::events;
 use crate::datapath::capture::filter::Filter;
 use crate::datapath::capture::record::{Point, Verdict};
 use crate::datapath::capture::{Bounds, Capture, Seen};
@@ -168,4 +171,29 @@ fn a_stream_that_is_dropped_ends_the_captures_of_the_workers_and_gives_its_place
     drop(bench.stream);
     assert!(bench.workers.iter().all(|capture| capture.is_over()));
     assert_eq!(Rc::strong_count(&bench.slot), 1);
+}
+
+#[test]
+fn the_log_says_how_much_a_capture_was_and_why_it_ended_and_says_it_once() {
+    let lines = events("capture_ended", || {
+        let mut stopped = bench(1, NO_LIMITS, 1000);
+        for n in 0..50 {
+            stopped.capture(0, n, &[0; 60]);
+        }
+        stopped.stream.stop();
+        stopped.file();
+        drop(stopped);
+        let mut left = bench(1, NO_LIMITS, 1000);
+        for n in 0..50 {
+            left.capture(0, n, &[0; 60]);
+        }
+        drop(left);
+    });
+    let said = |line: &Value| {
+        let numbers = ["packets", "unread", "over_rate"].map(|id| line[id].as_u64().unwrap());
+        (line["why"].as_str().unwrap().to_owned(), line["filter"] == "all packets", numbers)
+    };
+    let expected = [("stopped".to_owned(), true, [10, 40, 0]), ("reader-gone".to_owned(), true, [0, 40, 0])];
+    assert_eq!(lines.iter().map(said).collect::<Vec<_>>(), expected);
+    assert!(lines[0]["bytes"].as_u64() > Some(1000) && lines[0]["lasted_ms"].is_u64(), "{}", lines[0]);
 }

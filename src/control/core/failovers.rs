@@ -4,6 +4,7 @@
 //! that goes by a decision. Nothing waits for a record: the file is written in the background, and when
 //! that fails it is told, and tried again later.
 
+mod news;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -13,7 +14,7 @@ use tokio::sync::broadcast;
 
 use super::{Core, Inner};
 use crate::control::duration::milliseconds;
-use crate::control::events::{Event, Timestamp, What};
+use crate::control::events::{Event, Timestamp};
 use crate::control::failover::{
     Beginning, Cause, Counts, Failover, FailoverList, Kept, News, NotReadable, Policy, Recorder, Standing,
     newest_of_each,
@@ -300,51 +301,20 @@ impl Inner {
 
     /// Tells of records that began or ended, and stores them.
     fn tell_failovers(&mut self, events: &broadcast::Sender<Event>) {
+        let generation = self.state.generation();
         let Failovers { recorder, kept, writer, .. } = &mut self.failovers;
         let (news, changed) = recorder.take_news();
         let urgent = !news.is_empty();
         for news in news {
+            news::log(&news, generation);
             // An error means that nobody listens.
-            events.send(told(&news)).ok();
+            events.send(news::told(&news)).ok();
             if let News::Ended(record) = news {
                 kept.keep(*record);
             }
         }
         writer.note(changed, urgent);
         writer.follow(|| kept.text(&recorder.open(), recorder.next_id()), Instant::now());
-    }
-}
-
-fn told(news: &News) -> Event {
-    match news {
-        News::Started(record) => {
-            let what = What::FailoverStarted {
-                id: record.id,
-                cause: record.cause,
-                target_group: record.target_group.clone(),
-                target: record.target,
-                flows: record.flows.at_decision,
-            };
-            Event { at: record.decided, what }
-        }
-        News::Ended(record) => {
-            let what = What::FailoverEnded {
-                id: record.id,
-                cause: record.cause,
-                target_group: record.target_group.clone(),
-                target: record.target,
-                // A record that has ended says why.
-                why: record
-                    .ended
-                    .map(|ended| ended.why)
-                    .unwrap_or(crate::control::failover::EndReason::Interrupted),
-                flows: record.flows.at_decision,
-                flows_reset: record.flows.reset,
-                flows_moved: record.flows.moved,
-                flows_left: record.flows.left,
-            };
-            Event::now(what)
-        }
     }
 }
 

@@ -85,7 +85,7 @@ impl Inner {
     /// other a check in its turn is soon enough, as no flow goes there for its sake.
     fn silent_targets(&mut self, now: Instant) -> Vec<What> {
         let Inner { inband, workers, health, .. } = self;
-        let mut told = Vec::new();
+        let mut silent = Vec::new();
         let watched = std::mem::take(&mut inband.watched);
         for (key, slot, limit) in &watched {
             let (slot, limit) = (*slot, *limit);
@@ -97,21 +97,21 @@ impl Inner {
                 && silence.calls_for_check(limit, failing, now)
                 && health.check_now(key).is_ok()
             {
-                let silent_for = silence.lasted(now);
-                tracing::info!(
-                    name: "target_silent", target_group = %key.group, target = %key.address,
-                    silent_for_ms = milliseconds(silent_for),
-                    "a target returns nothing of what it is sent, and is checked out of turn"
-                );
-                told.push(What::TargetSilent {
-                    target_group: key.group.to_string(),
-                    target: key.address,
-                    silent_for_ms: milliseconds(silent_for),
-                });
+                silent.push((key.clone(), milliseconds(silence.lasted(now))));
             }
         }
         inband.watched = watched;
-        told
+        silent.into_iter().map(|(key, silent_for_ms)| self.silent_target(&key, silent_for_ms)).collect()
+    }
+
+    /// Logs that a target is silent; gives what subscribers are told.
+    fn silent_target(&self, key: &TargetKey, silent_for_ms: u64) -> What {
+        tracing::info!(
+            name: "target_silent", load_balancer = self.balancer_of(&key.group), target_group = %key.group,
+            target = %key.address, silent_for_ms, generation = self.state.generation(),
+            "a target returns nothing of what it is sent, and is checked out of turn"
+        );
+        What::TargetSilent { target_group: key.group.to_string(), target: key.address, silent_for_ms }
     }
 
     /// For how long `key` has returned nothing of what it was sent, by the last look.

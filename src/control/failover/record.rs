@@ -319,6 +319,22 @@ pub enum EndReason {
     Interrupted,
 }
 
+impl EndReason {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EndReason::Recovered => "recovered",
+            EndReason::FailedAgain => "failed-again",
+            EndReason::Deregistered => "deregistered",
+            EndReason::RegisteredAgain => "registered-again",
+            EndReason::NotInUse => "not-in-use",
+            EndReason::Gone => "gone",
+            EndReason::FlowsLeft => "flows-left",
+            EndReason::Interrupted => "interrupted",
+        }
+    }
+}
+
 impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

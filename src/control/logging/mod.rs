@@ -14,6 +14,8 @@ mod layer;
 mod limit;
 mod line;
 #[cfg(test)]
+pub(crate) mod paper;
+#[cfg(test)]
 mod tests;
 mod writer;
 

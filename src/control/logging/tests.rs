@@ -2,51 +2,16 @@
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::{Registry, reload};
 
-use super::layer::Lines;
 use super::limit::{A_SECOND, AT_ONCE, Limit, TOLD_EVERY};
+use super::paper::logged;
 use super::writer::Writer;
 use super::*;
-
-/// Where lines go.
-#[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Paper {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Paper {
-    fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
-    }
-}
-
-/// What `act` logs, with the control of the log in its hand.
-fn logged(look: Look, filter: &str, act: impl FnOnce(&LogControl)) -> Vec<String> {
-    let paper = Paper::default();
-    let filter = Filter::read(filter, &Filter::of(tracing::level_filters::LevelFilter::INFO)).unwrap();
-    let (targets, handle) = reload::Layer::new(filter.targets());
-    let (limit, writer) = (Arc::new(Limit::default()), Arc::new(Writer::to(Box::new(paper.clone()))));
-    let lines = Lines::new(look, Arc::clone(&limit), Arc::clone(&writer));
-    let apply = move |filter: &Filter| handle.reload(filter.targets()).unwrap();
-    let control = LogControl::new(filter, Box::new(apply), limit, writer);
-    tracing::subscriber::with_default(Registry::default().with(targets).with(lines), || act(&control));
-    paper.lines()
-}
 
 #[test]
 fn a_json_line_is_one_object_with_its_name_and_ids() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::control::failover::{Cause, EndReason, Failover};
 use crate::control::health::{HealthState, Moment, ReasonCode, StateReason};
+use crate::control::logging::paper::events;
 use crate::control::monitor::Source;
 use crate::datapath::counters::ResetTrigger;
 use crate::datapath::messages::{BegunRecord, ResetRecord};
@@ -163,6 +164,35 @@ fn a_failover_is_recorded_from_the_decision_to_the_recovery() {
         }
         assert_eq!(told, [(1, 5), (1, 1)]);
     });
+}
+
+#[test]
+fn the_log_has_the_number_of_a_record_when_it_begins_and_what_became_of_its_flows_when_it_ends() {
+    let act = || {
+        within_runtime(async || {
+            let bench = Bench::start();
+            bench.core.change(&delay("7"), None).unwrap();
+            let target = bench.slot(FIRST).unwrap();
+            bench.counters.target(target).active_flows.add(5);
+            bench.health(HealthState::Healthy, HealthState::Unhealthy);
+            bench.hear();
+            bench.counters.target(target).active_flows.sub(2);
+            bench.counters.target(target).resets[ResetTrigger::Unhealthy.index()].add(4);
+            bench.counters.troubles(target).reset_flows.add(2);
+            bench.core.end();
+        });
+    };
+    let lines = events("failover", act);
+    let names: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["failover_started", "failover_ended"]);
+    for line in &lines {
+        let ids = ["load_balancer", "target_group", "target", "cause"].map(|id| line[id].as_str().unwrap());
+        assert_eq!(ids, ["gw", "fw", "192.0.2.1", "unhealthy"]);
+        let numbers = ["id", "flows", "generation"].map(|id| line[id].as_u64());
+        assert_eq!(numbers, [Some(1), Some(5), Some(1)]);
+    }
+    let became = ["flows_reset", "flows_moved", "flows_left", "resets"].map(|id| lines[1][id].as_u64());
+    assert_eq!((became, &lines[1]["why"]), ([Some(2), Some(0), Some(3), Some(4)], &"interrupted".into()));
 }
 
 //

@@ -1,6 +1,7 @@
 //! Targets that fall silent: who is checked for it, and what is shown.
 
 use super::*;
+use crate::control::logging::paper::events;
 
 fn silence_ms(ms: &str) -> Change {
     let attribute = ("flowgate.inband.silence_ms".to_owned(), ms.to_owned());
@@ -77,6 +78,28 @@ fn a_healthy_target_that_falls_silent_is_checked_out_of_turn_and_another_is_not(
         look(1000);
         assert_eq!(told(), None, "off");
     });
+}
+
+//
+#[test]
+fn the_line_of_a_silent_target_has_its_load_balancer_and_the_configuration() {
+    let act = || {
+        within_runtime(async || {
+            let bench = Bench::start();
+            bench.core.change(&silence_ms("100"), None).unwrap();
+            bench.heal([192, 0, 2, 1]);
+            let began = Instant::now();
+            for ms in [0, 200, 400] {
+                bench.counters.target(bench.slot([192, 0, 2, 1]).unwrap()).packets_out.add(1);
+                bench.core.watch_inband(began + Duration::from_millis(ms));
+            }
+        });
+    };
+    let [line] = &events("target_silent", act)[..] else { panic!("one line") };
+    let ids = ["load_balancer", "target_group", "target"].map(|id| line[id].as_str().unwrap());
+    assert_eq!(ids, ["gw", "fw", "192.0.2.1"]);
+    let numbers = ["silent_for_ms", "generation"].map(|id| line[id].as_u64().unwrap());
+    assert_eq!(numbers, [200, 1]);
 }
 
 //

@@ -254,6 +254,18 @@ pub enum CaptureEnd {
     Stopped,
 }
 
+impl CaptureEnd {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CaptureEnd::Packets => "packets",
+            CaptureEnd::Bytes => "bytes",
+            CaptureEnd::Seconds => "seconds",
+            CaptureEnd::Stopped => "stopped",
+        }
+    }
+}
+
 impl fmt::Display for CaptureEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
