@@ -109,7 +109,7 @@ fn whole(record: &Failover, look: &Look) -> String {
         Cause::Deregistration => "was deregistered",
     };
     let mut shown =
-        format!("Failover {id}: {target_group}/{target} {what}, {}\n", look.date_and_time(record.decided));
+        format!("Failover {id}: {target_group}/{target} {what}, {}\n", look.moment(record.decided));
     write!(shown, "\n{}", sentences(setting(record), look)).ok();
     let rows = timeline(record).into_iter().map(|(mark, said)| {
         let after = mark.after_decision_microseconds;

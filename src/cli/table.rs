@@ -147,6 +147,11 @@ impl Look {
         self.local(time, "%Y-%m-%d %H:%M:%S%.3f")
     }
 
+    /// The same with how far the zone is from UTC, in which the log is: `2026-11-29 21:47:37.123 +01:00`.
+    pub(super) fn moment(&self, time: Timestamp) -> String {
+        self.local(time, "%Y-%m-%d %H:%M:%S%.3f %:z")
+    }
+
     /// `time` in the local zone, as short as it can be told: of the last day `21:47:37.123`, before that
     /// `2026-11-29 21:47`.
     pub(super) fn since(&self, time: Timestamp) -> String {
@@ -168,9 +173,9 @@ impl Look {
         }
     }
 
-    /// `time` in the local zone, to the second: `21:47:37`.
+    /// `time` in the local zone, to the second, with how far that is from UTC: `21:47:37 +01:00`.
     pub(super) fn clock(&self, time: Timestamp) -> String {
-        self.local(time, "%H:%M:%S")
+        self.local(time, "%H:%M:%S %:z")
     }
 
     fn local(&self, time: Timestamp, format: &str) -> String {
@@ -288,6 +293,8 @@ mod tests {
         let time = Timestamp::from_unix_ms(1_795_985_257_007);
         assert_eq!(look.time(time), "22:47:37.007");
         assert_eq!(look.date_and_time(time), "2026-11-29 22:47:37.007");
+        assert_eq!(look.moment(time), "2026-11-29 22:47:37.007 +02:00");
+        assert_eq!(look.clock(time), "22:47:37 +02:00");
         assert_eq!(look.ago(time), "1m 0s");
         assert_eq!(look.since(time), "22:47:37.007");
         assert_eq!(look.since(Timestamp::from_unix_ms(1_795_898_917_007)), "2026-11-28 22:48");

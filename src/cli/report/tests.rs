@@ -48,7 +48,7 @@ fn look() -> Look {
 fn a_failover_is_a_timeline_with_its_phases_and_sums() {
     let shown = whole(&read(failover()), &look());
     for line in [
-        "Failover 3: fw/10.0.0.1 turned unhealthy, 2026-11-29 20:47:37.007",
+        "Failover 3: fw/10.0.0.1 turned unhealthy, 2026-11-29 20:47:37.007 +00:00",
         "balancer  gw",
         "policy    its TCP flows are reset, both ends are told, not before 20 ms",
         "checks    interval × unhealthy threshold is 200 ms",
@@ -101,7 +101,7 @@ fn what_is_not_known_is_not_told() {
     record["Resets"] = json!({"Total": 0});
     record["DurationsMicroseconds"] = json!({});
     let expected = "\
-Failover 3: fw/10.0.0.1 was deregistered, 2026-11-29 20:47:37.007
+Failover 3: fw/10.0.0.1 was deregistered, 2026-11-29 20:47:37.007 +00:00
 
 balancer  gw
 policy    its flows move to healthy targets when the delay is over

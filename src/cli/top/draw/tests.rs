@@ -44,7 +44,7 @@ fn drawn(model: &Model, width: u16, height: u16) -> String {
 #[test]
 fn a_terminal_of_80x24_shows_all_of_a_failover() {
     let expected = "\
-flowgate 0.1.0  20:47:39  up 3d 4h  generation 12  every 1s
+flowgate 0.1.0  20:47:39 +00:00  up 3d 4h  generation 12  every 1s
 1705 flows  15 new/s  32.9k packets/s  16.4M bytes/s  50 resets/s  0 dropped/s
 !! firewalls/10.0.0.2 is unhealthy for 1m 2s, 125 flows left, 50 reset in the
    last minute: Request timed out
@@ -91,7 +91,7 @@ fn a_wide_terminal_has_every_column() {
 #[test]
 fn a_small_terminal_has_what_is_wrong_and_the_targets() {
     let expected = "\
-flowgate 0.1.0  20:47:39  up 3d 4h …
+flowgate 0.1.0  20:47:39 +00:00  up…
 1705 flows  15 new/s
 !! firewalls/10.0.0.2 is unhealthy …
   TARGET GROUP/TARGET STATE
@@ -207,7 +207,7 @@ fn a_target_in_full_says_why() {
     let mut view = model(2);
     view.press(Key::Enter);
     let expected = "\
-flowgate 0.1.0  20:47:39  up 3d 4h  generation 12  every 1s
+flowgate 0.1.0  20:47:39 +00:00  up 3d 4h  generation 12  every 1s
 1705 flows  15 new/s  32.9k packets/s  16.4M bytes/s  50 resets/s  0 dropped/s
 firewalls/10.0.0.2 of inspection
 state      unhealthy since 20:46:37.007 (1m 2s ago)
