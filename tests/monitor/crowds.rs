@@ -46,12 +46,14 @@ fn scrapers_that_never_read_give_way_to_those_who_do() {
     assert_eq!(answer.status, 200);
     assert!(answer.body.len() > 2_000_000, "{} bytes", answer.body.len());
     let start = Instant::now();
-    while !deaf.iter().take(20 - HELD).all(Client::is_reset) {
+    // Whichever they are: requests that come at once may overtake each other.
+    while deaf.len() > HELD {
+        deaf.retain(|client| !client.is_reset());
         assert!(start.elapsed() < Duration::from_secs(180), "all of them are still served");
         assert_eq!(served.get("/readyz").status, 200);
         std::thread::sleep(Duration::from_millis(50));
     }
-    deaf.truncate(0);
+    drop(deaf);
     let text = served.get("/metrics").body;
     assert!(text.contains("flowgate_monitor_scrapes_given_up_total "), "they are counted");
 }
