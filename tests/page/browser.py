@@ -86,8 +86,9 @@ def value(driver, script, *arguments):
 
 
 def visit(driver, url):
-    """Opens the page, waits until it is live, and forgets earlier complaints."""
+    """Opens the page, waits until it is live and has something to show, and forgets earlier complaints."""
     driver.get("about:blank")
     complaints(driver)
     driver.get(url)
     until("the page to be live", lambda: text(driver, "#link-words") == "Live")
+    until("the first reading", lambda: text(driver, "#verdict") != "Reading the gateway…")

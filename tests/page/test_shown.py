@@ -140,7 +140,7 @@ def test_names_are_text_whatever_is_in_them(wide, made_up):
     until("the group", lambda: hostile in texts(wide, "#targets td"))
     wide.execute_script("location.hash = arguments[0]", f"#target/{hostile}/198.51.100.11")
     assert not wide.execute_script("return document.querySelectorAll('img[src=x], script:not([src])').length")
-    assert any(hostile in words for words in texts(wide, "#events .what"))
+    until("its event", lambda: any(hostile in words for words in texts(wide, "#events .what")))
     assert wide.title.endswith("Flowgate")
     assert not complaints(wide)
     wide.get("about:blank")
