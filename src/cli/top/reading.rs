@@ -235,23 +235,12 @@ impl RecentResets {
     }
 }
 
-fn combined(a: ResetCounts, b: ResetCounts, with: fn(u64, u64) -> u64) -> ResetCounts {
-    ResetCounts {
-        unhealthy: with(a.unhealthy, b.unhealthy),
-        deregistration: with(a.deregistration, b.deregistration),
-        idle_timeout: with(a.idle_timeout, b.idle_timeout),
-        no_flow: with(a.no_flow, b.no_flow),
-        both_ends: with(a.both_ends, b.both_ends),
-        proactive: with(a.proactive, b.proactive),
-    }
-}
-
 fn plus(a: ResetCounts, b: ResetCounts) -> ResetCounts {
-    combined(a, b, u64::saturating_add)
+    a.combined(b, u64::saturating_add)
 }
 
 fn since(old: ResetCounts, new: ResetCounts) -> ResetCounts {
-    combined(old, new, grown)
+    old.combined(new, grown)
 }
 
 /// How much a count grew. One that fell is another's: a target came, went and came back.

@@ -105,6 +105,19 @@ impl ResetCounts {
         ]
     }
 
+    /// `self` and `other`, trigger by trigger, as `with` makes one of the two.
+    #[must_use]
+    pub fn combined(self, other: ResetCounts, with: fn(u64, u64) -> u64) -> ResetCounts {
+        ResetCounts {
+            unhealthy: with(self.unhealthy, other.unhealthy),
+            deregistration: with(self.deregistration, other.deregistration),
+            idle_timeout: with(self.idle_timeout, other.idle_timeout),
+            no_flow: with(self.no_flow, other.no_flow),
+            both_ends: with(self.both_ends, other.both_ends),
+            proactive: with(self.proactive, other.proactive),
+        }
+    }
+
     /// All of them: `TCP_ELB_Reset_Count`.
     pub fn all(&self) -> u64 {
         self.by_trigger().iter().fold(0, |sum, (_, count)| sum.wrapping_add(*count))
@@ -153,7 +166,6 @@ pub struct Traffic {
 impl Traffic {
     /// `self` and `other`, member by member, as `with` makes one of the two.
     fn combined(self, other: Traffic, with: fn(u64, u64) -> u64) -> Traffic {
-        let (a, b) = (self.resets, other.resets);
         Traffic {
             new_flows: with(self.new_flows, other.new_flows),
             moved_flows: with(self.moved_flows, other.moved_flows),
@@ -161,14 +173,7 @@ impl Traffic {
             bytes_to_target: with(self.bytes_to_target, other.bytes_to_target),
             packets_from_target: with(self.packets_from_target, other.packets_from_target),
             bytes_from_target: with(self.bytes_from_target, other.bytes_from_target),
-            resets: ResetCounts {
-                unhealthy: with(a.unhealthy, b.unhealthy),
-                deregistration: with(a.deregistration, b.deregistration),
-                idle_timeout: with(a.idle_timeout, b.idle_timeout),
-                no_flow: with(a.no_flow, b.no_flow),
-                both_ends: with(a.both_ends, b.both_ends),
-                proactive: with(a.proactive, b.proactive),
-            },
+            resets: self.resets.combined(other.resets, with),
         }
     }
 
