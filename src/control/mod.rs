@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+mod bounded;
 pub mod capture;
 pub mod compile;
 pub mod core;

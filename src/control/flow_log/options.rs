@@ -8,6 +8,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::control::bounded::bounded_number;
+
 /// A flow log, as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -84,55 +86,15 @@ impl FileName {
     }
 }
 
-macro_rules! number {
-    ($(#[$doc:meta])* $name:ident($least:literal..=$most:literal, $default:literal, $what:literal)) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[serde(try_from = "u64", into = "u64")]
-        pub struct $name(#[schemars(range(min = $least, max = $most))] u64);
-
-        impl $name {
-            /// The number.
-            #[must_use]
-            pub fn get(self) -> u64 {
-                self.0
-            }
-        }
-
-        impl Default for $name {
-            fn default() -> $name {
-                $name($default)
-            }
-        }
-
-        impl TryFrom<u64> for $name {
-            type Error = String;
-
-            fn try_from(number: u64) -> Result<$name, String> {
-                let allowed = ($least..=$most).contains(&number);
-                allowed.then_some($name(number)).ok_or_else(|| {
-                    format!(concat!($what, " '{}' must be between '{}-{}' inclusive"), number, $least, $most)
-                })
-            }
-        }
-
-        impl From<$name> for u64 {
-            fn from(number: $name) -> u64 {
-                number.0
-            }
-        }
-    };
-}
-
-number! {
+bounded_number! {
     /// Of so many flows one is told of.
     OneIn(1..=1_000_000, 1, "the sampling")
 }
-number! {
+bounded_number! {
     /// Megabytes (of a million bytes) after which a file is set aside.
     RotateMb(1..=100_000, 100, "the size of a file in MB")
 }
-number! {
+bounded_number! {
     /// Files that were set aside and are kept.
     KeepFiles(0..=1000, 10, "the number of files kept")
 }

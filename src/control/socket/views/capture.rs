@@ -1,6 +1,7 @@
 //! Captures: what is asked for, and what is told of them.
 
 use super::Protocol;
+use crate::control::bounded::bounded_number;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -61,64 +62,17 @@ pub struct CaptureQuery {
     pub seconds: Option<u32>,
 }
 
-macro_rules! bounded {
-    ($(#[$doc:meta])* $name:ident: $what:literal, $min:literal to $max:literal, $default:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[serde(try_from = "u64", into = "u64")]
-        pub struct $name(#[schemars(range(min = $min, max = $max))] u64);
-
-        impl $name {
-            /// The number.
-            pub fn get(self) -> u64 {
-                self.0
-            }
-        }
-
-        impl Default for $name {
-            fn default() -> $name {
-                $name($default)
-            }
-        }
-
-        impl TryFrom<u64> for $name {
-            type Error = String;
-
-            fn try_from(number: u64) -> Result<$name, String> {
-                if ($min..=$max).contains(&number) {
-                    return Ok($name(number));
-                }
-                Err(format!(concat!($what, " '{}' must be between '{}-{}' inclusive"), number, $min, $max))
-            }
-        }
-
-        impl From<$name> for u64 {
-            fn from(bounded: $name) -> u64 {
-                bounded.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<$name, String> {
-                text.parse::<u64>().map_err(|error| error.to_string())?.try_into()
-            }
-        }
-    };
-}
-
-bounded! {
+bounded_number! {
     /// Bytes kept of each packet: 14 to 16,384, and 16,384 if nothing is said: more than any frame has.
-    SnapLen: "the length", 14 to 16_384, 16_384
+    SnapLen(14..=16_384, 16_384, "the length")
 }
-bounded! {
+bounded_number! {
     /// Packets a second of each worker: 1 to 100,000, and 10,000 if nothing is said.
-    CaptureRate: "the rate", 1 to 100_000, 10_000
+    CaptureRate(1..=100_000, 10_000, "the rate")
 }
-bounded! {
+bounded_number! {
     /// Bytes of a capture: 4,096 to 1 TiB, and 1 GiB if nothing is said.
-    CaptureBytes: "the size", 4096 to 1_099_511_627_776_u64, 1_073_741_824
+    CaptureBytes(4096..=1_099_511_627_776_u64, 1_073_741_824, "the size")
 }
 
 /// An address, or all addresses that begin like it: `192.0.2.1`, `192.0.2.0/24`, `2001:db8::/32`.
