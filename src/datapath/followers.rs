@@ -148,13 +148,5 @@ impl<B: PacketBuf> Pipeline<B> {
 /// echo's identifier, or, in IPv6, headers between it and the protocol.
 #[cold]
 pub fn needs_first(packet: &Packet) -> bool {
-    matches!(
-        packet.protocol,
-        protocol::TCP
-            | protocol::UDP
-            | protocol::UDP_LITE
-            | protocol::SCTP
-            | protocol::ICMP
-            | protocol::ICMPV6
-    ) || packet.names_extension_header()
+    protocol::has_ports(packet.protocol) || packet.names_extension_header()
 }

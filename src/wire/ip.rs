@@ -31,6 +31,13 @@ pub mod protocol {
     pub const SCTP: u8 = 132;
     /// UDP-Lite (RFC 3828).
     pub const UDP_LITE: u8 = 136;
+
+    /// Whether packets of this protocol have ports, or as ICMP does an identifier in their place.
+    #[inline]
+    #[must_use]
+    pub fn has_ports(protocol: u8) -> bool {
+        matches!(protocol, TCP | UDP | UDP_LITE | SCTP | ICMP | ICMPV6)
+    }
 }
 
 /// Which IP a packet is.

@@ -451,15 +451,7 @@ fn packet_view(given: &Given<'_>, names: &impl Names, judgement: &Judgement) -> 
     if let Some(arrival) = judgement.arrival.filter(|arrival| arrival.packet.fragment == Fragment::Later) {
         packet = arrival.packet;
     }
-    let has_ports = matches!(
-        packet.protocol,
-        protocol::TCP
-            | protocol::UDP
-            | protocol::UDP_LITE
-            | protocol::SCTP
-            | protocol::ICMP
-            | protocol::ICMPV6
-    );
+    let has_ports = protocol::has_ports(packet.protocol);
     PacketView {
         protocol: Some(Protocol(packet.protocol)),
         source: Some(address(&packet, packet.src)),
