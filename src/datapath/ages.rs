@@ -120,8 +120,8 @@ mod tests {
         .unwrap()
     }
 
-    fn add(table: &mut Table, port: u16, now: Millis) -> crate::flow::EntryId {
-        let (key, _) = FlowKey::new(EndpointId(0), 4, 6, 1, 2, port, 80);
+    fn add(table: &mut Table, client: u128, now: Millis) -> crate::flow::EntryId {
+        let (key, _) = FlowKey::new(EndpointId(0), 4, 6, client, 2, 1, 80);
         let new = NewEntry {
             state: FlowState::Established,
             target: TargetId(0),
@@ -169,17 +169,17 @@ mod tests {
     fn a_flow_in_the_place_of_one_that_ended_is_young() {
         let mut table = table(16);
         let mut ages = Ages::new(16);
-        for port in 0..16 {
-            add(&mut table, port, Millis(1_000));
+        for client in 0..16 {
+            add(&mut table, client, Millis(1_000));
         }
         walk_through(&mut ages, &table, Millis(2_000));
-        for port in 0..8 {
-            let (key, _) = FlowKey::new(EndpointId(0), 4, 6, 1, 2, port, 80);
+        for client in 0..8 {
+            let (key, _) = FlowKey::new(EndpointId(0), 4, 6, client, 2, 1, 80);
             let id = table.find(table.hash(&key), &key).unwrap();
             table.remove(id);
         }
-        for port in 100..108 {
-            add(&mut table, port, Millis(999_000));
+        for client in 100..108 {
+            add(&mut table, client, Millis(999_000));
         }
         let counted = walk_through(&mut ages, &table, Millis(1_000_000));
         assert_eq!(figures(&counted.flow_ages.ages), [8, 0, 0, 0, 8, 0, 0, 0]);
@@ -204,17 +204,8 @@ mod tests {
     fn a_walk_looks_at_few_entries_a_round_however_long_the_last_one_took() {
         let mut table = table(1 << 17);
         let mut ages = Ages::new(1 << 17);
-        for n in 0..70_000_u32 {
-            let (key, _) = FlowKey::new(EndpointId(0), 4, 6, u128::from(n), 2, 1, 80);
-            let new = NewEntry {
-                state: FlowState::Established,
-                target: TargetId(0),
-                target_generation: 0,
-                link: [LinkId::NONE; 2],
-                flags: FlowFlags::empty(),
-                now: Millis(0),
-            };
-            table.insert(table.hash(&key), &key, new).unwrap();
+        for n in 0..70_000 {
+            add(&mut table, n, Millis(0));
         }
         let counters = WorkerCounters::default();
         ages.walk(&table, Millis(10), 1_000_000, &counters);

@@ -13,7 +13,7 @@ use crate::lab::capture::{Capture, RST};
 use crate::lab::gateway::{Attributes, LOAD_BALANCER, TARGET_GROUP};
 use crate::lab::prometheus::{PATIENCE, Prometheus};
 use crate::lab::tmux::Tmux;
-use crate::lab::traffic::{Broken, must_be_reset, speak_until_broken};
+use crate::lab::traffic::{kill_under_load, must_be_reset};
 use crate::lab::{ETH, Family, Lab, Side, now, wait_for};
 
 /// Both ends are told, so that there are more resets than flows.
@@ -194,17 +194,7 @@ fn report_top_page_and_prometheus_say_the_same_of_a_dead_appliance_and_what_the_
     };
 
     // Killed under load.
-    let (killed, mut broken) = std::thread::scope(|scope| {
-        let lab = &lab;
-        let speakers: Vec<_> =
-            connections.into_iter().map(|one| scope.spawn(move || speak_until_broken(lab, one))).collect();
-        std::thread::sleep(Duration::from_millis(300));
-        let killed = now();
-        reflector.kill();
-        let broken: Vec<Broken> =
-            speakers.into_iter().filter_map(|speaker| speaker.join().expect("it ends")).collect();
-        (killed, broken)
-    });
+    let (killed, mut broken) = kill_under_load(&lab, connections, reflector);
     assert_eq!(broken.len(), clients.len(), "who was on it was told, and nobody else");
     for one in &mut broken {
         // The next packet of its server is answered too.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::lab::gateway::{Attributes, CHECK_INTERVAL, UNHEALTHY_THRESHOLD};
-use crate::lab::traffic::{Broken, Connection, PATIENCE, must_be_reset, speak_until_broken};
-use crate::lab::{Family, Lab, now, wait_for};
+use crate::lab::traffic::{Connection, PATIENCE, kill_under_load, must_be_reset};
+use crate::lab::{Family, Lab, wait_for};
 
 const ON_UNHEALTHY: Attributes<'_> =
     Attributes { target_group: &[("send_tcp_reset.on_unhealthy.enabled", "true")], listener: &[] };
@@ -52,17 +52,7 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     let dead = lab.appliance_of(&connections[0]);
     let through_dead = connections.iter().filter(|one| lab.appliance_of(one) == dead).count();
     let reflector = lab.take_reflector(dead);
-    let (killed, broken) = std::thread::scope(|scope| {
-        let lab = &lab;
-        let speakers: Vec<_> =
-            connections.into_iter().map(|one| scope.spawn(move || speak_until_broken(lab, one))).collect();
-        std::thread::sleep(Duration::from_millis(300));
-        let killed = now();
-        reflector.kill();
-        let broken: Vec<Broken> =
-            speakers.into_iter().filter_map(|speaker| speaker.join().expect("it ends")).collect();
-        (killed, broken)
-    });
+    let (killed, broken) = kill_under_load(&lab, connections, reflector);
     assert_eq!(broken.len(), through_dead, "who was on it was told, and nobody else");
     let first_broken = broken.iter().map(|one| one.at).min().expect("some were");
     let record = wait_for("everybody to be seen to come back", PATIENCE, || {

@@ -12,6 +12,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 
 use super::netns::Netns;
+use super::process::Process;
 use super::{Family, Lab, Side, now};
 
 /// Longer than anything here should ever take: what a test gives up after.
@@ -252,9 +253,26 @@ pub struct Broken {
     pub server: TcpStream,
 }
 
+/// Speaks on all connections, kills an appliance's reflector meanwhile, and says when that was and which of them broke.
+pub fn kill_under_load(
+    lab: &Lab,
+    connections: Vec<Connection>,
+    reflector: Process,
+) -> (Duration, Vec<Broken>) {
+    std::thread::scope(|scope| {
+        let speakers: Vec<_> =
+            connections.into_iter().map(|one| scope.spawn(move || speak_until_broken(lab, one))).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let killed = now();
+        reflector.kill();
+        let broken = speakers.into_iter().filter_map(|speaker| speaker.join().expect("it ends")).collect();
+        (killed, broken)
+    })
+}
+
 /// Speaks on a connection every few milliseconds until that is refused, and connects anew at once; nothing if it goes
 /// on to work.
-pub fn speak_until_broken(lab: &Lab, mut connection: Connection) -> Option<Broken> {
+fn speak_until_broken(lab: &Lab, mut connection: Connection) -> Option<Broken> {
     connection.client.set_nonblocking(true).expect("a socket has this option");
     let end = now() + Duration::from_secs(2);
     while now() < end {
