@@ -48,6 +48,8 @@ fn commented(file: &Path, words: &str) -> usize {
     tshark(file, &format!("frame.comment contains \"{words}\""), &["frame.number"]).len()
 }
 
+const HANDED_OVER: &str = "arrived, handed to the worker that owns its flow";
+
 // C-1, R-1, R-8
 #[test]
 fn a_failover_is_seen_in_wireshark_with_what_became_of_every_packet() {
@@ -109,17 +111,27 @@ fn a_failover_is_seen_in_wireshark_with_what_became_of_every_packet() {
     // The host of the appliance that was killed may say by ICMP, which quotes a packet, that nobody listens there.
     let outside = tshark(&file, "geneve && !icmp", &["frame.interface_name", "frame.comment"]);
     assert!(outside.iter().any(|line| line.contains("encapsulated")));
-    assert!(outside.iter().any(|line| line.contains("returned, delivered")));
+    let returned =
+        |line: &String| line.contains("returned, delivered") || line.contains("returned, handed to");
+    assert!(outside.iter().any(returned), "{outside:?}");
     assert!(outside.iter().all(|line| line.starts_with("under\t") && line.contains(&flow)), "{outside:?}");
 
-    // The packet that was answered, with its reset, and the one of no flow where it came and where it ended.
-    assert!(commented(&file, "arrived, answered with a reset: unhealthy") >= 1);
-    let of_stray = |words: &str| {
-        let filter = format!("tcp.srcport == 4321 && frame.comment matches \"^{words}\"");
-        tshark(&file, &filter, &["frame.comment"])
+    // The packet that was answered, and the one of no flow where it came and where it ended. Where it came it may
+    // have been for the other worker.
+    let came_as = |payload: &str, what: &str| {
+        let filter = format!("frame contains \"{payload}\" && !geneve && frame.comment matches \"^arrived\"");
+        let comments = tshark(&file, &filter, &["frame.comment"]);
+        let fits = |comment: &String| comment.starts_with(what) || comment.starts_with(HANDED_OVER);
+        assert!(!comments.is_empty() && comments.iter().all(fits), "{payload}: {comments:?}");
+        comments.len()
     };
-    assert_eq!(of_stray("arrived, dropped: unknown_flow").len(), 1);
-    let dropped = of_stray("dropped: unknown_flow");
+    came_as("into the void", "arrived, answered with a reset: unhealthy");
+    assert_eq!(came_as("out of the blue", "arrived, dropped: unknown_flow"), 1);
+    let dropped = tshark(
+        &file,
+        "tcp.srcport == 4321 && frame.comment matches \"^dropped: unknown_flow\"",
+        &["frame.comment"],
+    );
     assert_eq!(dropped.len(), 1);
     assert!(dropped[0].contains("(F-8)"), "{dropped:?}");
 
