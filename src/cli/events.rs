@@ -109,6 +109,15 @@ pub(super) fn line(event: &Event, look: &Look) -> String {
             ("failover", format!("{id} ends: {target_group}/{target}, {why}; {flows}"))
         }
         What::ConfigChanged { generation } => ("config", format!("generation {generation}")),
+        What::WorkerStuck { worker, silent_for_ms } => {
+            ("fault", format!("worker {worker} has gone no round for {}", setting(*silent_for_ms)))
+        }
+        What::WorkerWentOn { worker, stuck_for_ms } => {
+            ("fault", format!("worker {worker} goes on, it was stuck for {}", setting(*stuck_for_ms)))
+        }
+        What::WorkerPanicked { worker } => {
+            ("fault", format!("worker {worker} ended by a panic, and the daemon ends for it"))
+        }
         What::FlowRecordsLost { lost, failed } => {
             ("lost", format!("{lost} flow records that came too fast, {failed} that could not be written"))
         }
@@ -194,5 +203,9 @@ mod tests {
             "21:47:37.007  drain   fw/10.0.0.2 drained, 0 flows left"
         );
         assert_eq!(shown(What::ConfigChanged { generation: 9 }), "21:47:37.007  config  generation 9");
+        assert_eq!(
+            shown(What::WorkerStuck { worker: 1, silent_for_ms: 500 }),
+            "21:47:37.007  fault   worker 1 has gone no round for 500 ms"
+        );
     }
 }

@@ -15,6 +15,7 @@ mod counters;
 mod endpoints;
 mod explain;
 mod failovers;
+mod faults;
 mod figures;
 mod flow_log;
 mod inband;
@@ -225,6 +226,7 @@ impl Core {
                 Some(news) = kernel.recv() => self.inner.borrow_mut().hear_kernel(news),
                 _ = poll.tick() => {
                     self.hear_workers();
+                    self.look_after_workers(Instant::now());
                     self.follow_failovers();
                     self.watch_inband(Instant::now());
                     drop(self.end_drains());

@@ -227,6 +227,25 @@ pub enum What {
         /// Flows that are still on the target.
         flows_left: u64,
     },
+    /// A worker has gone no round for half a second: what it receives stands still, and then is lost.
+    WorkerStuck {
+        /// Its number.
+        worker: u8,
+        /// For how long by now.
+        silent_for_ms: u64,
+    },
+    /// A worker that was stuck goes round again.
+    WorkerWentOn {
+        /// Its number.
+        worker: u8,
+        /// For how long it was stuck.
+        stuck_for_ms: u64,
+    },
+    /// A worker has ended by a panic, and the daemon ends for it, so that another takes its place.
+    WorkerPanicked {
+        /// Its number.
+        worker: u8,
+    },
     /// A change was accepted, is on disk and is on its way to the workers.
     ConfigChanged {
         /// The configuration's number from now on.
@@ -295,6 +314,8 @@ pub enum EventKind {
     Config,
     /// Records that the flow log lost.
     FlowLog,
+    /// Faults of the daemon itself: workers that are stuck or end.
+    Faults,
 }
 
 impl What {
@@ -307,6 +328,9 @@ impl What {
             What::FailoverStarted { .. } | What::FailoverEnded { .. } => EventKind::Failovers,
             What::ConfigChanged { .. } => EventKind::Config,
             What::FlowRecordsLost { .. } => EventKind::FlowLog,
+            What::WorkerStuck { .. } | What::WorkerWentOn { .. } | What::WorkerPanicked { .. } => {
+                EventKind::Faults
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod failover;
 mod fault_path;
 pub mod flow_log;
 pub mod health;
+pub mod heartbeat;
 pub mod histogram;
 pub mod host;
 pub mod http;

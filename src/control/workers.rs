@@ -16,6 +16,7 @@ use crate::id::{TargetId, WorkerId};
 use crate::io::clock::Clock;
 use crate::wire::ethernet::MacAddr;
 
+use super::heartbeat::{Beat, Heartbeat};
 use super::histogram::{FOLLOW_BOUNDS, Histogram};
 use super::neighbours::Hop;
 use super::slots::Slot;
@@ -45,8 +46,7 @@ pub struct WorkerLink {
     backlog: VecDeque<ToWorker>,
     /// Forwarding states that it has given back.
     retired: u64,
-    rounds: u64,
-    alive_at: Instant,
+    heart: Heartbeat,
 }
 
 impl WorkerLink {
@@ -70,16 +70,18 @@ impl WorkerLink {
             from,
             backlog: VecDeque::new(),
             retired: 0,
-            rounds: 0,
-            alive_at: Instant::now(),
+            heart: Heartbeat::new(Instant::now()),
         }
     }
 
-    /// How long ago it was last seen to have gone a round.
+    /// For how long it has gone no round.
     pub fn silent_for(&self) -> Duration {
-        // What the last look did not see yet: whoever looks may have been busy himself.
-        let moved = self.counters.rounds.get() != self.rounds;
-        if moved { Duration::ZERO } else { self.alive_at.elapsed() }
+        self.heart.silent_for(self.counters.rounds.get())
+    }
+
+    /// Whether it goes round, and how often it was stuck.
+    pub fn heart(&self) -> &Heartbeat {
+        &self.heart
     }
 
     /// Messages on their way to the worker: those in the ring, and those that wait for room in it.
@@ -293,11 +295,6 @@ impl Workers {
         let (mut conditions, mut forwardings) = (Vec::new(), Vec::new());
         for link in &mut self.links {
             link.flush();
-            let rounds = link.counters.rounds.get();
-            if rounds != link.rounds {
-                link.rounds = rounds;
-                link.alive_at = Instant::now();
-            }
             // As much as the ring holds, lest a flood keep the caller here.
             for _ in 0..FROM_WORKER_RING {
                 let Ok(message) = link.from.pop() else { break };
@@ -329,6 +326,16 @@ impl Workers {
                 tracing::debug!(name: "forwarding_in_force", sequence, ?took, "a forwarding state is in force on every worker");
             }
         }
+    }
+
+    /// Looks whether every worker goes round; what is news.
+    pub fn look_after(&mut self, now: Instant) -> Vec<(WorkerId, Beat)> {
+        let look = |link: &mut WorkerLink| {
+            let counters = &link.counters;
+            let beat = link.heart.look(counters.rounds.get(), counters.panicked.get() != 0, now)?;
+            Some((link.id, beat))
+        };
+        self.links.iter_mut().filter_map(look).collect()
     }
 
     /// The sum of a counter over the workers.

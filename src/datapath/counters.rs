@@ -349,6 +349,8 @@ pub struct WorkerCounters {
     pub lookups_stateless: Counter,
     /// Rounds of the worker's loop.
     pub rounds: Counter,
+    /// 1: the worker has ended by a panic. Its thread sets it, when it is no worker any more.
+    pub panicked: Counter,
     /// Rounds that handled at least one packet.
     pub busy_rounds: Counter,
     /// Cycles spent in busy rounds.
@@ -427,6 +429,7 @@ impl Default for WorkerCounters {
             lookups_by_cookie: Counter::default(),
             lookups_stateless: Counter::default(),
             rounds: Counter::default(),
+            panicked: Counter::default(),
             busy_rounds: Counter::default(),
             busy_cycles: Counter::default(),
             slept_cycles: Counter::default(),

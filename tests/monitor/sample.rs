@@ -123,6 +123,7 @@ fn worker(number: u8, targets: u16) -> OfWorker {
         capacity: 1 << 20,
         counters: Arc::new(counters),
         silent_for: Duration::from_micros(300),
+        stalls: 1,
         longest: [Duration::from_micros(80), Duration::from_micros(900)],
         to_worker: [1, 0],
         from_worker: 2,

@@ -408,7 +408,11 @@ fn concerns(what: &What, key: &TargetKey) -> bool {
         What::FlowsReset { target_group, target, .. } | What::TcpReset { target_group, target, .. } => {
             (target_group, *target)
         }
-        What::ConfigChanged { .. } | What::FlowRecordsLost { .. } => return false,
+        What::ConfigChanged { .. }
+        | What::FlowRecordsLost { .. }
+        | What::WorkerStuck { .. }
+        | What::WorkerWentOn { .. }
+        | What::WorkerPanicked { .. } => return false,
     };
     *group == *key.group && address == Some(key.address)
 }

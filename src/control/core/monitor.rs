@@ -183,6 +183,7 @@ impl Inner {
             capacity: link.capacity,
             counters: Arc::clone(&link.counters),
             silent_for: link.silent_for(),
+            stalls: link.heart().stalls(),
             longest: longest.map(|round| clock.duration_of(round.cycles)),
             to_worker: [ring, before],
             from_worker: link.from_worker(),

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod failovers;
+mod faults;
 mod flow_log;
 mod inband;
 mod overview;

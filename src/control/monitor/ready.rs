@@ -15,10 +15,10 @@ use std::time::Duration;
 use hyper::{Response, StatusCode};
 
 use super::answer::{self, AnswerBody};
+use crate::control::heartbeat::STUCK_AFTER;
 
-/// A worker that went no round for so long is not ready: rounds take microseconds, and a worker at rest sleeps
-/// less than a millisecond.
-const POLLS_WITHIN: Duration = Duration::from_secs(1);
+/// A worker that went no round for so long is not ready.
+const POLLS_WITHIN: Duration = STUCK_AFTER;
 
 /// And for so long it is dead: whatever held it up, a debugger or a suspended machine, is not over in a moment.
 const LIVES_WITHIN: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl Readiness {
     }
 
     fn workers(&self, within: Duration) -> Condition {
-        let stuck = self.silent_for.iter().enumerate().filter(|(_, silent)| **silent > within);
+        let stuck = self.silent_for.iter().enumerate().filter(|(_, silent)| **silent >= within);
         let stuck: Vec<String> = stuck
             .map(|(worker, silent)| {
                 format!("worker {worker} went no round for {:.1} s", silent.as_secs_f64())

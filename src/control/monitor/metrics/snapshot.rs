@@ -78,6 +78,8 @@ pub struct OfWorker {
     pub counters: Arc<WorkerCounters>,
     /// For how long it has gone no round.
     pub silent_for: Duration,
+    /// How often it was stuck.
+    pub stalls: u64,
     /// The longest round of the last minute, and of all.
     pub longest: [Duration; 2],
     /// Messages in the ring to it, and before it for want of room; and in the ring from it.

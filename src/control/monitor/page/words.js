@@ -141,6 +141,9 @@ export function kindOf(entry) {
       DrainStarted: "drains",
       DrainEnded: "drains",
       ConfigChanged: "config",
+      WorkerStuck: "faults",
+      WorkerWentOn: "faults",
+      WorkerPanicked: "faults",
       EventsLost: "lost",
     }[entry.Event] ?? "other"
   );
@@ -150,6 +153,7 @@ export function kindOf(entry) {
 export function signOf(entry) {
   if (entry.Event === "TargetHealthChanged") return entry.To;
   if (entry.Event === "TargetSilent") return "warn";
+  if (kindOf(entry) === "faults") return "warn";
   return (
     { resets: "resets", drains: "drains", failovers: "failovers", config: "config", lost: "lost" }[
       kindOf(entry)
@@ -183,6 +187,12 @@ export function sentence(entry) {
       return `Failover ${entry.Id} of ${who} is over, as ${ending(entry.Why)}: of ${counted(entry.Flows, "flow")} ${count(entry.FlowsReset)} reset, ${count(entry.FlowsMoved)} moved, ${count(entry.FlowsLeft)} left`;
     case "ConfigChanged":
       return `The configuration changed: generation ${entry.Generation}`;
+    case "WorkerStuck":
+      return `Worker ${entry.Worker} has gone no round for ${duration(entry.SilentForMs)}`;
+    case "WorkerWentOn":
+      return `Worker ${entry.Worker} goes on, it was stuck for ${duration(entry.StuckForMs)}`;
+    case "WorkerPanicked":
+      return `Worker ${entry.Worker} ended by a panic, and the daemon ends for it`;
     case "EventsLost":
       return `${counted(entry.Count, "event")} came too fast to be told`;
     default:

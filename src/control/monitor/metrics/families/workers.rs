@@ -134,6 +134,12 @@ pub const FAMILIES: &[Family] = &[
         "For how long the worker has gone no round; below a thousandth while it works",
         |snapshot, out| seconds_gauge(snapshot, out, |one| one.silent_for.as_secs_f64()),
     ),
+    Family::counter(
+        "flowgate_worker_stalls",
+        WORKER,
+        "How often the worker went no round for half a second",
+        |snapshot, out| snapshot.workers.iter().try_for_each(|one| out.counter(&[&one.worker], one.stalls)),
+    ),
     Family::gauge(
         "flowgate_worker_configuration_generation",
         WORKER,
