@@ -19,7 +19,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_pktmbuf_free_bulk",
     "rte_mempool_(free|lookup|avail_count|in_use_count)",
     "rte_eth_dev_(get_port_by_name|get_name_by_port|count_avail|info_get|configure|adjust_nb_rx_tx_desc)",
-    "rte_eth_dev_(start|stop|close|set_mtu|get_mtu|socket_id|rss_reta_query)",
+    "rte_eth_dev_(start|stop|close|set_mtu|get_mtu|socket_id|rss_reta_query|fw_version_get)",
     "rte_eth_(rx|tx)_queue_setup",
     "rte_eth_find_next",
     "rte_eth_macaddr_get",

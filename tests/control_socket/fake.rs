@@ -22,8 +22,8 @@ use flowgate::control::socket::views::{
     BurstClass, CaptureQuery, ChoiceView, ChosenView, CounterScope, CounterSet, Counters, EndpointView,
     ExplainedOutcome, ExplainedStep, Explanation, Fate, FlowEffect, FlowLogState, FlowLogView, FlowPage,
     FlowQuery, FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
-    LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PacketView, PortView, Preview, Protocol,
-    RouteView, WorkerLoad, WorkerMemory, WorkerView,
+    LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PacketView, PortCapabilities, PortView,
+    Preview, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus, Turn,
@@ -444,6 +444,7 @@ impl Service for Fake {
             mtu: 1500,
             link_up: true,
             queues: 1,
+            capabilities: PortCapabilities::default(),
             received: 1000,
             sent: 900,
             missed: 0,

@@ -8,7 +8,7 @@ use flowgate::control::monitor::metrics::{
     Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfTarget, OfWorker, OfZone, Snapshot,
 };
 use flowgate::control::peaks::Traffic;
-use flowgate::control::socket::views::PortView;
+use flowgate::control::socket::views::{PortCapabilities, PortView};
 use flowgate::control::tally::Tally;
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
 use flowgate::id::TargetId;
@@ -140,6 +140,7 @@ fn port(name: &str) -> PortView {
         mtu: 1500,
         link_up: true,
         queues: 2,
+        capabilities: PortCapabilities::default(),
         received: 1_000_000,
         received_bytes: 900_000_000,
         sent: 999_000,

@@ -2,33 +2,16 @@
 
 use std::io;
 
-use flowgate::control::host::HOST_RING;
 use flowgate::control::monitor::metrics::Buffers;
-use flowgate::control::node::{self, HugePages, NodeConfig};
-use flowgate::control::socket::views::PortView;
-use flowgate::datapath::fragments::HELD;
-use flowgate::datapath::outbound::{HANDOFF_RING, SPILL};
-use flowgate::datapath::waiting;
+use flowgate::control::node::{HugePages, NodeConfig};
+use flowgate::control::sizing::{self, HOST_PACKETS, POOL_CACHE, may_need_taps};
+use flowgate::control::socket::views::{PortCapabilities, PortView, RssCapabilities};
 use flowgate::id::QueueId;
-use flowgate::io::BURST;
-use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Offloads, Port, PortConfig, Queue};
+use flowgate::io::dpdk::{Eal, Link, Mempool, MempoolConfig, Offloads, Port, PortConfig, Queue};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::hugepages;
 
 use super::Refusal;
-use super::host::{HOST_PACKETS, may_need_taps};
-
-/// Bytes before a frame in its buffer: room for the headers that are put in front.
-const HEADROOM: u16 = 128;
-
-/// Ethernet header, two VLAN tags and checksum.
-const FRAME_OVERHEAD: u16 = 14 + 8 + 4;
-
-/// Packets that a worker's thread keeps at hand.
-pub const POOL_CACHE: u32 = 256;
-
-/// What DPDK needs besides packets: its own tables, rings of virtual devices.
-const EAL_MEMORY_MB: u32 = 64;
 
 /// The running packet I/O.
 pub struct Devices {
@@ -47,8 +30,8 @@ pub struct Devices {
 impl Devices {
     /// Starts DPDK and the ports, with a queue of each port for each worker.
     pub fn start(config: &NodeConfig) -> Result<Devices, Refusal> {
-        let data_room = config.ports.iter().map(data_room).max().unwrap_or(0);
-        let packets = pool_size(config);
+        let data_room = sizing::data_room(config);
+        let packets = sizing::pool_size(config);
         let eal_config = EalConfig {
             cores: all_cores(config)?,
             hugepages: match config.eal.hugepages {
@@ -56,7 +39,7 @@ impl Devices {
                 HugePages::Always => Hugepages::Always,
                 HugePages::Never => Hugepages::Never,
             },
-            memory_mb: config.eal.memory_mb.unwrap_or_else(|| memory_mb(config, packets, data_room)),
+            memory_mb: sizing::packet_memory_mb(config),
             file_prefix: config.eal.file_prefix.clone(),
             devices: config.ports.iter().map(|port| port.device.to_string()).collect(),
             extra: config.eal.args.clone(),
@@ -149,14 +132,16 @@ impl Devices {
             .zip(&self.names)
             .map(|(port, name)| {
                 let stats = port.stats().unwrap_or_default();
+                let link = port.link().ok();
                 PortView {
                     port_name: name.clone(),
                     device: port.device().to_owned(),
                     driver: port.driver().to_owned(),
                     mac: flowgate::wire::ethernet::MacAddr(port.mac()).to_string(),
                     mtu: port.mtu(),
-                    link_up: port.link().is_ok_and(|link| link.up),
+                    link_up: link.is_some_and(|link| link.up),
                     queues: u16::try_from(port.queues()).unwrap_or(u16::MAX),
+                    capabilities: capabilities(port, link),
                     received: stats.rx_packets,
                     received_bytes: stats.rx_bytes,
                     sent: stats.tx_packets,
@@ -171,39 +156,32 @@ impl Devices {
     }
 }
 
+/// What a port's device is and can.
+fn capabilities(port: &Port, link: Option<Link>) -> PortCapabilities {
+    let (can, rss) = (port.capabilities(), port.rss());
+    PortCapabilities {
+        firmware: can.firmware.clone(),
+        numa_node: port.socket(),
+        speed_mbps: link.and_then(|link| link.speed_mbps),
+        full_duplex: link.is_some_and(|link| link.full_duplex),
+        max_queues: can.max_queues,
+        rss: RssCapabilities {
+            in_use: rss.is_some(),
+            // A device that takes no key has one of its own.
+            symmetric: rss.is_some_and(|rss| !rss.key.is_empty()),
+            key_length: can.hash_key_length,
+            table_size: can.table_size,
+            addresses: can.hashes_addresses,
+            tcp_ports: can.hashes_tcp,
+            udp_ports: can.hashes_udp,
+            delivered: rss.is_some_and(|rss| rss.delivered),
+        },
+    }
+}
+
 /// Whether the kernel sees what arrives at a port of this driver as well as we do.
 pub fn host_shares(driver: &str) -> bool {
     driver.contains("af_packet")
-}
-
-/// Bytes of a buffer that takes the port's longest frame.
-fn data_room(port: &node::Port) -> u16 {
-    const LEAST: u16 = 2048;
-    (port.mtu + FRAME_OVERHEAD).max(LEAST) + HEADROOM
-}
-
-/// Packets in each worker's pool: all its descriptors full both ways, a burst of each port in hand, what
-/// that may be split into, fragments that wait for their first, what waits for neighbours, what it has given
-/// to other workers and to the host, and the cache.
-fn pool_size(config: &NodeConfig) -> u32 {
-    let descriptors: u32 =
-        config.ports.iter().map(|port| u32::from(port.rx_descriptors) + u32::from(port.tx_descriptors)).sum();
-    let other_workers = config.workers.cores.len().saturating_sub(1);
-    let waiting = SPILL + HELD + waiting::PACKETS + other_workers * HANDOFF_RING + HOST_RING;
-    let in_hand = 2 * BURST * config.ports.len() + waiting;
-    let packets =
-        descriptors.saturating_add(u32::try_from(in_hand).unwrap_or(u32::MAX)).saturating_add(2 * POOL_CACHE);
-    // One less than a power of two is what DPDK's rings waste least with.
-    packets.checked_next_power_of_two().unwrap_or(u32::MAX) - 1
-}
-
-fn memory_mb(config: &NodeConfig, packets: u32, data_room: u16) -> u32 {
-    /// What a packet takes besides its data: its mbuf and the pool's own header.
-    const PACKET_OVERHEAD: u64 = 256;
-    let workers = config.workers.cores.len() as u64;
-    let of_host = if may_need_taps(config) { u64::from(HOST_PACKETS) } else { 0 };
-    let bytes = (workers * u64::from(packets) + of_host) * (u64::from(data_room) + PACKET_OVERHEAD);
-    u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX) + EAL_MEMORY_MB
 }
 
 /// The workers' cores, and the control core's, or any, to which EAL's own threads are confined.

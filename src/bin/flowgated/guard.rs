@@ -13,16 +13,15 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flowgate::control::netlink::{Link, Links};
-use flowgate::control::node::{NodeConfig, NodeInterface};
+use flowgate::control::node::NodeConfig;
+use flowgate::control::survey::{self, Finding, forwards, ipv4_forwarding};
 use flowgate::wire::geneve::UDP_PORT;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt};
-
-use super::host::is_shared;
 
 /// What keeps the kernel out; dropped, everything is as it was.
 pub struct Guard {
@@ -55,23 +54,15 @@ pub enum GuardError {
     },
 }
 
-/// One thing that was found.
-pub struct Finding {
-    /// It will not work as it is.
-    pub is_fault: bool,
-    /// What it is and what is done about it.
-    pub text: String,
-}
-
 impl Guard {
     /// Guards the tunnel address, and the kernel's devices below ports of
     /// routed endpoints.
     pub fn new(config: &NodeConfig, links: &[Link]) -> Result<Guard, GuardError> {
         let mut guard =
             Guard { _socket: hold_tunnel_port(config.underlay.address.address)?, changed: Vec::new() };
-        for interface in config.interfaces().iter().filter(|known| forwards(known, links)) {
+        for interface in config.interfaces().iter().filter(|known| forwards(known, links, &is_on)) {
             let device = &interface.host_interface;
-            let key = ipv4_forwarding(device);
+            let key = Path::new("/proc/sys").join(ipv4_forwarding(device));
             fs::write(&key, "0")
                 .map_err(|source| GuardError::Forwarding { device: device.clone(), source })?;
             guard.changed.push((key, "1".to_owned()));
@@ -88,21 +79,6 @@ impl Drop for Guard {
             }
         }
     }
-}
-
-/// Whether the kernel sees the packets of a routed endpoint on this interface and would forward them.
-fn forwards(interface: &NodeInterface, links: &[Link]) -> bool {
-    interface.endpoint.is_some()
-        && is_shared(interface, links)
-        && is_on(ipv4_forwarding(&interface.host_interface))
-}
-
-fn ipv4_forwarding(device: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/sys/net/ipv4/conf/{device}/forwarding"))
-}
-
-fn is_on(key: impl AsRef<std::path::Path>) -> bool {
-    fs::read_to_string(key).is_ok_and(|value| value.trim() != "0")
 }
 
 /// Binds the tunnel's port, whether its address is one of the kernel's now or may become so.
@@ -124,76 +100,11 @@ fn hold_tunnel_port(address: Ipv4Addr) -> Result<OwnedFd, GuardError> {
 /// When the kernel does not tell.
 pub fn survey(config: &NodeConfig) -> io::Result<(Vec<Link>, Vec<Finding>)> {
     let links = Links::open()?.all()?;
-    let mut findings = Vec::new();
-    for interface in config.interfaces() {
-        look_at(&interface, &links, &mut |is_fault, text| {
-            findings.push(Finding { is_fault, text: format!("{}: {text}", interface.name) });
-        });
-    }
-    let tunnel = config.underlay.address.address;
-    if links.iter().any(|link| link.addresses.contains(&tunnel.into())) {
-        let text = format!(
-            "the kernel has {tunnel} too; UDP {UDP_PORT} there is held, so that it does not answer for us"
-        );
-        findings.push(Finding { is_fault: false, text });
-    }
-    let shares_v6 = |interface: &NodeInterface| {
-        let has_v6 = interface.addresses.iter().any(|own| own.address.is_ipv6());
-        interface.endpoint.is_some() && has_v6 && is_shared(interface, &links)
-    };
-    if config.interfaces().iter().any(shares_v6) && is_on("/proc/sys/net/ipv6/conf/all/forwarding") {
-        let text = "the kernel forwards IPv6, and what it sees of ours would arrive twice; set \
-                    net.ipv6.conf.all.forwarding to 0"
-            .to_owned();
-        findings.push(Finding { is_fault: true, text });
-    }
+    let findings = survey::survey(config, &links, &is_on);
     Ok((links, findings))
 }
 
-fn look_at(interface: &NodeInterface, links: &[Link], find: &mut dyn FnMut(bool, String)) {
-    let device = &interface.host_interface;
-    let link = links.iter().find(|link| link.name == *device);
-    match link {
-        Some(link) if is_shared(interface, links) => {
-            find(false, format!("the kernel keeps {device} and answers for the addresses on it"));
-            if !link.up {
-                find(true, format!("{device} is down; `ip link set {device} up`"));
-            }
-            for own in interface.addresses.iter().filter(|own| !link.addresses.contains(&own.address)) {
-                find(
-                    true,
-                    format!(
-                        "{device} lacks {own}, so that nobody answers for it; `ip address add {own} dev {device}`"
-                    ),
-                );
-            }
-            let has = |of: fn(&IpAddr) -> bool| link.addresses.iter().any(of);
-            let asks_v6 = interface.addresses.iter().any(|own| own.address.is_ipv6());
-            if asks_v6 && !has(|own| matches!(own, IpAddr::V6(own) if own.is_unicast_link_local())) {
-                find(
-                    true,
-                    format!("{device} has no link-local address, from which IPv6 neighbours are asked for"),
-                );
-            }
-            if forwards(interface, links) {
-                find(
-                    false,
-                    format!("the kernel forwards IPv4 from {device}; while the daemon runs it does not"),
-                );
-            }
-        }
-        Some(link) if !link.is_tap => {
-            find(
-                true,
-                format!("{device} is a device of the kernel's and no tap; give another host_interface"),
-            );
-        }
-        Some(_) => find(false, format!("the tap {device} is there; it is given our addresses")),
-        None if interface.kept_by_kernel && interface.vlans.is_empty() => {
-            find(true, format!("{device}, which the kernel should keep below the port, is not there"));
-        }
-        None => {
-            find(false, format!("a tap {device} is made, as the kernel does not see this interface's frames"))
-        }
-    }
+/// Whether a switch of the kernel's, named by its path below `/proc/sys`, is on.
+fn is_on(key: &str) -> bool {
+    fs::read_to_string(Path::new("/proc/sys").join(key)).is_ok_and(|value| value.trim() != "0")
 }

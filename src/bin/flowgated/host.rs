@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowgate::control::compile::InterfaceFacts;
-use flowgate::control::host::{HOST_RING, HostCounters, HostInterface, HostMover};
-use flowgate::control::netlink::{Link, Links, Watched};
+use flowgate::control::host::{HostCounters, HostInterface, HostMover};
+use flowgate::control::netlink::{Links, Watched};
 use flowgate::control::node::{NodeConfig, NodeInterface};
+use flowgate::control::survey::is_shared;
 use flowgate::datapath::host::HostPort;
 use flowgate::datapath::interfaces::{Interface, VlanTags};
 use flowgate::id::{InterfaceId, PortId};
@@ -18,11 +19,6 @@ use flowgate::wire::ethernet::MacAddr;
 
 use super::Refusal;
 use super::devices::{self, Devices};
-
-/// Packets of the pool that the host's frames are in: the ring to worker 0 full, as many again on their
-/// way out of a port, and the cache.
-pub const HOST_PACKETS: u32 = 4095;
-const _: () = assert!(HOST_PACKETS as usize >= 2 * HOST_RING + devices::POOL_CACHE as usize);
 
 /// The kernel's side, ready to move frames.
 pub struct Host {
@@ -34,18 +30,6 @@ pub struct Host {
     pub ports: Vec<HostPort<Mbuf>>,
     /// What is followed by netlink.
     pub watched: Vec<Watched>,
-}
-
-/// Whether any interface may need a tap.
-pub fn may_need_taps(config: &NodeConfig) -> bool {
-    config.interfaces().iter().any(|interface| !interface.kept_by_kernel || !interface.vlans.is_empty())
-}
-
-/// Whether the kernel sees an interface's frames by a device of its own: the one below the port, or one that
-/// somebody put on that for the interface's VLAN.
-pub fn is_shared(interface: &NodeInterface, links: &[Link]) -> bool {
-    let link = links.iter().find(|link| link.name == interface.host_interface);
-    interface.kept_by_kernel && link.is_some_and(|link| !link.is_tap)
 }
 
 impl Host {

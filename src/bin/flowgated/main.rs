@@ -83,7 +83,7 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
             state.target_groups().count(),
         );
         for finding in findings {
-            println!("{}: {}", if finding.is_fault { "warning" } else { "note" }, finding.text);
+            println!("{}: {}", if finding.is_fault { "warning" } else { "note" }, finding);
         }
         return Ok(());
     }

@@ -46,7 +46,7 @@ use tokio::sync::mpsc;
 use super::Refusal;
 use super::devices::{self, Devices};
 use super::facts::{node_facts, static_neighbours};
-use super::guard::{Finding, Guard, survey};
+use super::guard::{Guard, survey};
 use super::host::Host;
 
 /// Questions to the kernel that wait at most; one that finds no room is asked again later.
@@ -72,8 +72,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(
     let endpoint = config.elbv2.as_ref().map(elbv2::Endpoint::bind).transpose()?;
     let monitor = monitor::Endpoint::bind(&config.monitor)?;
     let (kernel_links, findings) = survey(config)?;
-    for Finding { is_fault, text } in findings {
-        if is_fault {
+    for text in findings {
+        if text.is_fault {
             tracing::warn!(name: "kernel_fault", "{text}");
         } else {
             tracing::info!(name: "kernel_note", "{text}");

@@ -4,8 +4,8 @@ use crate::control::events::{Event, ResetTrigger, Timestamp, What};
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::socket::views::{
     ChecksOverview, DrainOverview, HeldResets, LastCheckOverview, LoadBalancerOverview, NextHopView,
-    NodeOverview, Overview, PortView, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
-    WorkerLoad, WorkerMemory, WorkerView,
+    NodeOverview, Overview, PortCapabilities, PortView, ResetCounts, TargetGroupOverview, TargetOverview,
+    Totals, Traffic, WorkerLoad, WorkerMemory, WorkerView,
 };
 use std::net::Ipv4Addr;
 
@@ -150,6 +150,7 @@ pub(super) fn overview(reading: u64) -> Overview {
             mtu: 1500,
             link_up: true,
             queues: 2,
+            capabilities: PortCapabilities::default(),
             received: 0,
             received_bytes: 0,
             sent: 0,

@@ -9,9 +9,11 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::neighbour::NeighbourMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use super::{family, link_name, messages, own_address, request};
+use super::{family, link_name, messages, neighbour_address, own_address, reachability, request};
+use crate::control::neighbours::Reachability;
 
 /// A link of the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +24,31 @@ pub struct Link {
     pub name: String,
     /// Whether it is a tun or tap device.
     pub is_tap: bool,
+    /// What kind of virtual device it is, as the kernel calls it (`veth`, `bridge`); none: it is none.
+    pub kind: Option<String>,
     /// Whether it is up.
     pub up: bool,
+    /// Whether frames pass: its carrier.
+    pub carrier: bool,
+    /// The largest IP packet that it carries, in bytes.
+    pub mtu: u32,
+    /// The number of the bridge or bond that it is a part of.
+    pub master: Option<u32>,
+    /// The number of the link that it lies on, as a VLAN does.
+    pub lower: Option<u32>,
     /// The kernel's addresses on it.
     pub addresses: Vec<IpAddr>,
+}
+
+/// A neighbour as the kernel has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The number of the link that it is on.
+    pub link: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// How far the kernel knows it.
+    pub state: Reachability,
 }
 
 /// The way to ask.
@@ -55,13 +78,7 @@ impl Links {
             if let RouteNetlinkMessage::NewLink(link) = answer
                 && let Some(name) = link_name(&link)
             {
-                links.push(Link {
-                    index: link.header.index,
-                    name: name.to_owned(),
-                    is_tap: is_tap(&link),
-                    up: link.header.flags.contains(LinkFlags::Up),
-                    addresses: Vec::new(),
-                });
+                links.push(link_of(name, &link));
             }
         }
         for answer in self.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)? {
@@ -73,6 +90,23 @@ impl Links {
             }
         }
         Ok(links)
+    }
+
+    /// The neighbours that the kernel knows or asks for.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn neighbours(&mut self) -> io::Result<Vec<Neighbour>> {
+        let answers = self.ask(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()), NLM_F_DUMP)?;
+        let known = answers.iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewNeighbour(message) => Some(Neighbour {
+                link: message.header.ifindex,
+                address: neighbour_address(message)?,
+                state: reachability(message.header.state)?,
+            }),
+            _ => None,
+        });
+        Ok(known.collect())
     }
 
     /// The number of a link.
@@ -137,11 +171,34 @@ impl Links {
     }
 }
 
-fn is_tap(link: &LinkMessage) -> bool {
-    link.attributes.iter().any(|attribute| match attribute {
-        LinkAttribute::LinkInfo(infos) => {
-            infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Tun)))
+fn link_of(name: &str, message: &LinkMessage) -> Link {
+    let mut link = Link {
+        index: message.header.index,
+        name: name.to_owned(),
+        is_tap: false,
+        kind: None,
+        up: message.header.flags.contains(LinkFlags::Up),
+        carrier: message.header.flags.contains(LinkFlags::LowerUp),
+        mtu: 0,
+        master: None,
+        lower: None,
+        addresses: Vec::new(),
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Controller(master) => link.master = Some(*master),
+            LinkAttribute::Link(lower) if *lower != link.index => link.lower = Some(*lower),
+            LinkAttribute::LinkInfo(infos) => {
+                let kind = infos.iter().find_map(|info| match info {
+                    LinkInfo::Kind(kind) => Some(kind),
+                    _ => None,
+                });
+                link.is_tap = matches!(kind, Some(InfoKind::Tun));
+                link.kind = kind.map(ToString::to_string);
+            }
+            _ => {}
         }
-        _ => false,
-    })
+    }
+    link
 }

@@ -14,9 +14,13 @@ use std::net::IpAddr;
 use netlink_packet_core::{NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-pub use links::{Link, Links};
+use super::neighbours::Reachability;
+pub use links::{Link, Links, Neighbour};
 pub use watch::{News, Watched, watch};
 
 type Message = NetlinkMessage<RouteNetlinkMessage>;
@@ -76,4 +80,27 @@ fn own_address(message: &AddressMessage) -> Option<IpAddr> {
 
 fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// The address that a neighbour message is about; none of a bridge's table, or of another family.
+fn neighbour_address(message: &NeighbourMessage) -> Option<IpAddr> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(IpAddr::V4(*address)),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(IpAddr::V6(*address)),
+        _ => None,
+    })
+}
+
+/// What the kernel says of a neighbour; none for what is no state of one that is asked for.
+fn reachability(state: NeighbourState) -> Option<Reachability> {
+    Some(match state {
+        NeighbourState::Incomplete => Reachability::Incomplete,
+        NeighbourState::Reachable => Reachability::Reachable,
+        NeighbourState::Stale => Reachability::Stale,
+        NeighbourState::Delay => Reachability::Delay,
+        NeighbourState::Probe => Reachability::Probe,
+        NeighbourState::Failed => Reachability::Failed,
+        NeighbourState::Permanent | NeighbourState::Noarp => Reachability::Permanent,
+        _ => return None,
+    })
 }

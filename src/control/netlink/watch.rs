@@ -13,14 +13,12 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkFlags, LinkMessage};
-use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
-};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use netlink_sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket, protocols::NETLINK_ROUTE};
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 
-use super::{Message, family, link_name, messages, own_address, request};
-use crate::control::neighbours::{Heard, Hop, Reachability};
+use super::{Message, family, link_name, messages, neighbour_address, own_address, reachability, request};
+use crate::control::neighbours::{Heard, Hop};
 use crate::id::InterfaceId;
 use crate::wire::ethernet::MacAddr;
 
@@ -246,28 +244,13 @@ impl Session<'_> {
 
     fn neighbour(&self, message: &NeighbourMessage, is_there: bool) {
         let Some(&interface) = self.links.get(&message.header.ifindex) else { return };
-        // Of a bridge's table, or of another family, are neither.
-        let address = message.attributes.iter().find_map(|attribute| match attribute {
-            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(IpAddr::V4(*address)),
-            NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(IpAddr::V6(*address)),
-            _ => None,
-        });
-        let Some(address) = address else { return };
+        let Some(address) = neighbour_address(message) else { return };
         let hop = Hop { interface, address };
         let mac = message.attributes.iter().find_map(|attribute| match attribute {
             NeighbourAttribute::LinkLayerAddress(bytes) => station(bytes),
             _ => None,
         });
-        let state = match message.header.state {
-            NeighbourState::Incomplete => Reachability::Incomplete,
-            NeighbourState::Reachable => Reachability::Reachable,
-            NeighbourState::Stale => Reachability::Stale,
-            NeighbourState::Delay => Reachability::Delay,
-            NeighbourState::Probe => Reachability::Probe,
-            NeighbourState::Failed => Reachability::Failed,
-            NeighbourState::Permanent | NeighbourState::Noarp => Reachability::Permanent,
-            _ => return,
-        };
+        let Some(state) = reachability(message.header.state) else { return };
         let heard = if is_there { Heard::Is(hop, state, mac) } else { Heard::Gone(hop) };
         self.tell(News::Neighbour(heard));
     }

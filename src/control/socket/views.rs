@@ -7,6 +7,7 @@
 
 mod audit;
 mod capture;
+mod device;
 mod explanation;
 mod flow_log;
 mod history;
@@ -20,6 +21,7 @@ pub use capture::{
     AddressRange, CaptureBytes, CaptureEnd, CaptureEnded, CapturePoint, CaptureQuery, CaptureRate,
     CaptureStarted, CaptureTotals, CapturedChunk, SnapLen,
 };
+pub use device::{PortCapabilities, RssCapabilities};
 pub use explanation::{
     ChoiceView, ChosenView, ExplainedOutcome, ExplainedStep, Explanation, PacketView, ResetView,
 };
@@ -373,6 +375,9 @@ pub struct PortView {
     pub link_up: bool,
     /// Queues in each direction.
     pub queues: u16,
+    /// What its device is and can.
+    #[serde(default)]
+    pub capabilities: PortCapabilities,
     /// Packets received.
     pub received: u64,
     /// Bytes of the frames received.

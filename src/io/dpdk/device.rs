@@ -13,7 +13,7 @@ use super::eal::Eal;
 use super::error::PortError;
 use super::kernel::KernelInterface;
 use super::mempool::Mempool;
-use super::port::Offloads;
+use super::port::{Capabilities, Offloads};
 use super::rss::{self, Rss};
 use crate::id::QueueId;
 use crate::io::eal_config;
@@ -116,6 +116,33 @@ impl Device {
         // SAFETY: the device exists; `info` is filled.
         self.check("ask", unsafe { dpdk_sys::rte_eth_dev_info_get(self.number, &raw mut info) })?;
         Ok(info)
+    }
+
+    /// The same in our words, with the version of its firmware.
+    pub fn capabilities(&self, info: &rte_eth_dev_info) -> Capabilities {
+        let hashes = |over: u64| info.flow_type_rss_offloads & over != 0;
+        Capabilities {
+            firmware: self.firmware(),
+            max_queues: info.max_rx_queues.min(info.max_tx_queues),
+            hash_key_length: info.hash_key_size,
+            table_size: info.reta_size,
+            hashes_addresses: hashes(dpdk_sys::SHIM_RSS_IP),
+            hashes_tcp: hashes(dpdk_sys::SHIM_RSS_TCP),
+            hashes_udp: hashes(dpdk_sys::SHIM_RSS_UDP),
+        }
+    }
+
+    /// The version of its firmware; `None` if it has none or does not tell.
+    fn firmware(&self) -> Option<String> {
+        /// Longer than any driver's; what is longer is not told.
+        const LONGEST: usize = 128;
+        let mut text: [c_char; LONGEST] = [0; LONGEST];
+        // SAFETY: the device exists; at most `LONGEST` bytes are filled, and 0 says that all are there with their
+        // final zero.
+        let result = unsafe { dpdk_sys::rte_eth_dev_fw_version_get(self.number, text.as_mut_ptr(), LONGEST) };
+        let bytes = text.map(c_char::cast_unsigned);
+        let version = CStr::from_bytes_until_nul(&bytes).ok().filter(|_| result == 0)?;
+        Some(version.to_string_lossy().trim().to_owned()).filter(|version| !version.is_empty())
     }
 
     /// Configures its queue pairs, symmetric RSS if there are several and it can, and those of the offloads

@@ -23,7 +23,7 @@ pub use eal::{Eal, EalError, WorkerThread};
 pub use error::PortError;
 pub use mbuf::Mbuf;
 pub use mempool::{Mempool, MempoolConfig, MempoolError};
-pub use port::{Link, Offloads, Port, PortConfig, PortStats};
+pub use port::{Capabilities, Link, Offloads, Port, PortConfig, PortStats};
 pub use queue::Queue;
 pub use ring::crossed_ports;
 pub use rss::Rss;

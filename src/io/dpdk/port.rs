@@ -53,6 +53,25 @@ pub struct Link {
     pub full_duplex: bool,
 }
 
+/// What a device can, whatever is asked of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The version of its firmware, in its driver's words; `None` if it does not tell.
+    pub firmware: Option<String>,
+    /// Queue pairs that it has at most.
+    pub max_queues: u16,
+    /// Bytes of the key that it hashes with; 0 if it takes none.
+    pub hash_key_length: u8,
+    /// Entries of its indirection table; 0 if it has none.
+    pub table_size: u16,
+    /// It can hash over addresses.
+    pub hashes_addresses: bool,
+    /// It can hash over the ports of TCP.
+    pub hashes_tcp: bool,
+    /// It can hash over the ports of UDP.
+    pub hashes_udp: bool,
+}
+
 /// What the device counted since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
@@ -86,6 +105,7 @@ pub struct Port {
     mtu: u16,
     rings: (u16, u16),
     rss: Option<Rss>,
+    capabilities: Capabilities,
     offloads: Offloads,
     kernel_index: u32,
     _one_thread: PhantomData<Cell<()>>,
@@ -158,6 +178,7 @@ impl Port {
             mtu,
             rings,
             rss,
+            capabilities: device.capabilities(&info),
             offloads,
             kernel_index: info.if_index,
             device: Arc::new(device),
@@ -204,6 +225,11 @@ impl Port {
     /// cannot: then packets come to any queue.
     pub fn rss(&self) -> Option<&Rss> {
         self.rss.as_ref()
+    }
+
+    /// What the device can, as it said when it was opened.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
     }
 
     /// What it does instead of us.
