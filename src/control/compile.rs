@@ -181,6 +181,16 @@ impl Compiler {
         hops.chain(self.routers.iter().copied()).collect()
     }
 
+    /// Load balancers have these numbers, under which workers that live have counted.
+    pub fn resume(&mut self, gateways: &[Name]) {
+        self.gateways = gateways.iter().take(MAX_GATEWAYS).cloned().collect();
+    }
+
+    /// The load balancers that have numbers, in the order of these.
+    pub fn numbered(&self) -> &[Name] {
+        &self.gateways
+    }
+
     /// How many numbers were given to load balancers.
     pub fn gateways(&self) -> u16 {
         u16::try_from(self.gateways.len()).unwrap_or(u16::MAX)

@@ -18,6 +18,7 @@ mod failovers;
 mod faults;
 mod figures;
 mod flow_log;
+mod hand_on;
 mod inband;
 mod load;
 mod monitor;
@@ -52,6 +53,7 @@ use super::model::{MAX_TARGETS, State};
 use super::monitor::metrics::Buffers;
 use super::neighbours::Hop;
 use super::netlink::News;
+use super::resume::{self, SharedKeeper};
 use super::slots::Slots;
 use super::store::Store;
 use super::workers::Workers;
@@ -62,6 +64,7 @@ use explain::Enquiries;
 use failovers::Failovers;
 pub use flow_log::FlowLogParts;
 use flow_log::FlowLogs;
+use hand_on::HandOn;
 use inband::InBand;
 use network::Network;
 pub use network::NetworkParts;
@@ -108,6 +111,9 @@ pub struct CoreParts {
     pub log: LogControl,
     /// What flow logs need.
     pub flow_log: FlowLogParts,
+    /// What the control core before this one has handed on, if there was one and its flow tables live; and where this one
+    /// hands it on.
+    pub keeper: SharedKeeper,
 }
 
 /// The control core. It lives on one thread; its methods borrow what is inside for as long as they run
@@ -152,6 +158,7 @@ struct Inner {
     /// Held once more by each capture that runs.
     capture_slots: Rc<()>,
     flow_logs: FlowLogs,
+    hand_on: HandOn,
     scan: Option<Scan>,
     enquiries: Enquiries,
     /// Scans so far.
@@ -168,15 +175,21 @@ struct Inner {
 impl Core {
     /// Takes over the objects: checks begin and the workers get their forwarding state. Called within
     /// a `tokio` runtime.
-    pub fn start(parts: CoreParts) -> Rc<Core> {
+    pub fn start(mut parts: CoreParts) -> Rc<Core> {
         let (events, _) = broadcast::channel(EVENT_QUEUE);
+        let mut slots = Slots::default();
+        if let Some(before) = resume::lock(&parts.keeper).last() {
+            slots = Slots::resumed(before);
+            parts.compiler.resume(&before.gateways);
+            parts.health.resume(before.health());
+        }
         let failovers = Failovers::new(&parts.store);
         let core = Rc::new_cyclic(|me| Core {
             inner: RefCell::new(Inner {
                 state: parts.state,
                 store: Arc::new(Mutex::new(parts.store)),
                 compiler: parts.compiler,
-                slots: Slots::default(),
+                slots,
                 health: parts.health,
                 drains: DrainClocks::default(),
                 workers: parts.workers,
@@ -188,6 +201,7 @@ impl Core {
                 capture_names: Rc::default(),
                 capture_slots: Rc::new(()),
                 flow_logs: FlowLogs::new(parts.flow_log),
+                hand_on: HandOn::new(parts.keeper),
                 scan: None,
                 enquiries: Enquiries::default(),
                 scans: 0,
@@ -230,7 +244,9 @@ impl Core {
                     self.follow_failovers();
                     self.watch_inband(Instant::now());
                     drop(self.end_drains());
-                    self.inner.borrow_mut().follow_network();
+                    let mut inner = self.inner.borrow_mut();
+                    inner.follow_network();
+                    inner.hand_on_health();
                 }
                 _ = sweep.tick() => self.sweep(),
             }
@@ -257,6 +273,7 @@ impl Core {
         inner.accounts.health_changed(&event.key.group, event.to);
         let sequence = inner.tell_condition(&event.key);
         inner.record_health(&event, counts, sequence);
+        inner.hand_on.health_changed();
         let (reason, description) =
             event.reason.map_or((None, String::new()), |reason| (Some(reason.code), reason.description));
         tracing::info!(
@@ -381,6 +398,8 @@ impl Inner {
         let verdict = |key: &TargetKey| health.verdict(key).unwrap_or(Verdict::Initial);
         let mac = |hop: &Hop| network.mac(hop);
         let forwarding = self.compiler.compile(&self.state, &mut self.slots, verdict, mac);
+        // Before an entry has a number that nobody would know after a crash.
+        self.hand_on();
         self.workers.publish(forwarding);
         self.follow_accounts();
         if Rc::strong_count(&self.capture_slots) > 1 {

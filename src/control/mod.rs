@@ -30,6 +30,7 @@ pub mod node;
 mod one_line;
 pub mod peaks;
 pub mod sizing;
+pub mod resume;
 pub mod slots;
 pub mod socket;
 pub mod store;

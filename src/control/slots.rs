@@ -2,9 +2,10 @@
 //! target that was deregistered until its last flow has ended (T-4). The number of the slot is the
 //! [`TargetId`] that flow entries carry.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::health::TargetKey;
+use super::resume::{Holder, Resume, SlotRecord};
 use crate::datapath::counters::MAX_TARGETS;
 use crate::id::TargetId;
 
@@ -44,6 +45,40 @@ impl Slots {
             free: VecDeque::new(),
             capacity: capacity.min(MAX_TARGETS),
         }
+    }
+
+    /// The slots as they were when they were handed on, of which flow entries speak.
+    pub fn resumed(resume: &Resume) -> Slots {
+        let mut slots = Slots::default();
+        for (number, record) in (0..=u16::MAX).zip(&resume.slots).take(slots.capacity) {
+            let id = TargetId(number);
+            let key = record.holder.as_ref().map(Holder::key);
+            if let Some(key) = &key {
+                slots.by_key.insert(key.clone(), Slot { id, generation: record.generation });
+            }
+            slots.holders.push(key);
+            slots.generations.push(record.generation);
+        }
+        let is_free = |id: &TargetId| slots.holders.get(id.index()).is_some_and(Option::is_none);
+        let in_order = resume.free.iter().map(|number| TargetId(*number)).filter(is_free);
+        let rest = (0..=u16::MAX).zip(&slots.holders).map(|(number, _)| TargetId(number)).filter(is_free);
+        let mut seen = HashSet::new();
+        slots.free = in_order.chain(rest).filter(|id| seen.insert(*id)).collect();
+        slots
+    }
+
+    /// The slots and those that are free, to be handed on. Of the targets' health it says nothing.
+    pub fn records(&self) -> (Vec<SlotRecord>, Vec<u16>) {
+        let record = |(key, generation): (&Option<TargetKey>, &u16)| SlotRecord {
+            generation: *generation,
+            holder: key.as_ref().map(|key| Holder {
+                group: key.group.to_string(),
+                address: key.address,
+                health: None,
+            }),
+        };
+        let slots = self.holders.iter().zip(&self.generations).map(record).collect();
+        (slots, self.free.iter().map(|id| id.0).collect())
     }
 
     /// The target's slot: the one it has, or a new one. `None` when every slot is held.
@@ -127,5 +162,45 @@ mod tests {
         assert_eq!(c.id, a.id);
         assert_ne!(c.generation, a.generation);
         assert_eq!(slots.holder(c.id), Some(&key(3)));
+    }
+
+    #[test]
+    fn whoever_takes_over_has_the_same_slots_and_gives_out_the_same_next_ones() {
+        let mut slots = Slots::default();
+        for n in 1..=6 {
+            slots.hold(&key(n)).unwrap();
+        }
+        for n in [5, 2] {
+            slots.release(&key(n));
+        }
+        let (records, free) = slots.records();
+        assert_eq!(free, [4, 1]);
+        let resume = Resume { slots: records, free, ..Resume::default() };
+        assert!(resume.is_sound());
+        let mut again = Slots::resumed(&resume);
+        assert_eq!(again.len(), 6);
+        for n in 1..=6 {
+            assert_eq!(again.get(&key(n)), slots.get(&key(n)));
+        }
+        again.capacity = 6;
+        slots.capacity = 6;
+        for n in 7..=9 {
+            assert_eq!(again.hold(&key(n)), slots.hold(&key(n)));
+        }
+        assert_eq!(again.get(&key(7)).unwrap().generation, 1, "its second holder");
+    }
+
+    #[test]
+    fn free_slots_that_nobody_lists_are_found() {
+        let mut slots = Slots::default();
+        for n in 1..=3 {
+            slots.hold(&key(n)).unwrap();
+        }
+        slots.release(&key(2));
+        let (records, _) = slots.records();
+        let mut again = Slots::resumed(&Resume { slots: records, free: vec![0, 7], ..Resume::default() });
+        again.capacity = 3;
+        assert_eq!(again.hold(&key(4)).unwrap().id, TargetId(1));
+        assert_eq!(again.hold(&key(5)), None);
     }
 }

@@ -25,6 +25,7 @@ use flowgate::control::monitor;
 use flowgate::control::neighbours::Neighbours;
 use flowgate::control::netlink::watch;
 use flowgate::control::node::{HugePages, NodeConfig, Socket};
+use flowgate::control::resume::Keeper;
 use flowgate::control::socket::{ControlListener, Limits, Service, methods, serve};
 use flowgate::control::store::Store;
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
@@ -125,6 +126,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(
             buffers: Box::new(move || pools.buffers()),
             log: log.clone(),
             flow_log,
+            keeper: Keeper::shared(),
         });
         let _ending = Ending(Rc::clone(&core));
         let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });

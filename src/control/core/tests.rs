@@ -7,6 +7,7 @@ mod flow_log;
 mod inband;
 mod overview;
 mod preview;
+mod resumed;
 mod scans;
 mod storing;
 mod subscribers;
@@ -27,6 +28,7 @@ use crate::control::logging::Filter;
 use crate::control::model::{Change, TargetChange};
 use crate::control::neighbours::{Heard, Neighbours, Reachability};
 use crate::control::netlink::News;
+use crate::control::resume::Keeper;
 use crate::control::socket::ChangeError;
 use crate::control::socket::Service;
 use crate::control::socket::views::{CounterScope, CounterSet};
@@ -85,6 +87,11 @@ struct Bench {
 
 impl Bench {
     fn start() -> Bench {
+        Bench::resumed(Keeper::shared())
+    }
+
+    /// A control core that takes over from one that has handed on so much.
+    fn resumed(keeper: SharedKeeper) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let config = crate::control::node::NodeConfig::parse(NODE).unwrap();
         let (to, inbox) = rtrb::RingBuffer::new(64);
@@ -122,6 +129,7 @@ impl Bench {
                 threads: Threads::default(),
                 from_start: None,
             },
+            keeper,
         });
         Bench { core, inbox, counters, folder, says, asked }
     }

@@ -91,6 +91,11 @@ impl Damping {
         Self { thresholds, verdict: Verdict::Initial, successes: 0, failures: 0, inconclusive: 0 }
     }
 
+    /// This was decided before the counting began.
+    pub fn resumed(thresholds: Thresholds, verdict: Verdict) -> Self {
+        Self { verdict, ..Self::new(thresholds) }
+    }
+
     /// Counts one more result.
     #[must_use]
     pub fn observe(self, seen: Observation) -> (Self, Option<Transition>) {

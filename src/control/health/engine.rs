@@ -21,6 +21,7 @@ use super::state::{HealthEvent, HealthState, Moment, ReasonCode, StateReason, Ta
 use super::target::{Target, Turn};
 use super::totals::GroupChecks;
 use crate::control::model::HealthCheckSettings;
+use crate::control::resume::KnownHealth;
 
 /// One target and what the engine is to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +100,8 @@ pub struct HealthEngine<C = SocketChecker> {
     anchor: Instant,
     targets: HashMap<TargetKey, Watched>,
     groups: HashMap<Arc<str>, OfGroup>,
+    /// What was known of targets before this engine, until the first update.
+    known: HashMap<TargetKey, KnownHealth>,
 }
 
 type OfGroup = Arc<Mutex<GroupChecks>>;
@@ -133,7 +136,14 @@ impl<C: Checker> HealthEngine<C> {
     pub fn new(checker: C) -> (Self, mpsc::UnboundedReceiver<HealthEvent>) {
         let (events, receiver) = mpsc::unbounded_channel();
         let (anchor, targets, groups) = (Instant::now(), HashMap::new(), HashMap::new());
-        (Self { checker: Arc::new(checker), events, anchor, targets, groups }, receiver)
+        let known = HashMap::new();
+        (Self { checker: Arc::new(checker), events, anchor, targets, groups, known }, receiver)
+    }
+
+    /// This was known of targets a moment ago, before the daemon or its control core started anew: those of them that the
+    /// first update has are not unknown (H-9). Nobody is told, as nothing has changed.
+    pub fn resume(&mut self, known: HashMap<TargetKey, KnownHealth>) {
+        self.known = known;
     }
 
     /// `specs` are all the targets there are from now on (of two with one key, the later counts).
@@ -146,11 +156,15 @@ impl<C: Checker> HealthEngine<C> {
     pub fn update(&mut self, specs: impl IntoIterator<Item = CheckSpec>) {
         let now = Moment::now();
         let mut before = std::mem::take(&mut self.targets);
+        let mut resumed = std::mem::take(&mut self.known);
         for spec in specs {
             let known = self.targets.remove(&spec.key).or_else(|| before.remove(&spec.key));
             let watched = match known {
                 Some(watched) => self.changed(watched, spec, now),
-                None => self.registered(spec, now),
+                None => {
+                    let known = resumed.remove(&spec.key);
+                    self.registered(spec, known, now)
+                }
             };
             self.targets.insert(watched.spec.key.clone(), watched);
         }
@@ -171,6 +185,11 @@ impl<C: Checker> HealthEngine<C> {
     /// not registered.
     pub fn verdict(&self, key: &TargetKey) -> Option<Verdict> {
         self.targets.get(key).map(|watched| lock(&watched.target).verdict())
+    }
+
+    /// What checks decided of `key`, for a control core that takes over; `None` if they have not.
+    pub fn known(&self, key: &TargetKey) -> Option<KnownHealth> {
+        self.targets.get(key).and_then(|watched| lock(&watched.target).known())
     }
 
     /// How the target of `spec` would stand if `spec` were part of an update: nothing is changed.
@@ -222,10 +241,19 @@ impl<C: Checker> HealthEngine<C> {
         self.send(lock(&self.targets[key].target).end_check(result, turn, now));
     }
 
-    fn registered(&mut self, spec: CheckSpec, now: Moment) -> Watched {
-        let (target, event) =
-            Target::register(spec.key.clone(), spec.duty, Thresholds::of(&spec.settings), now);
-        self.send(event);
+    fn registered(&mut self, spec: CheckSpec, known: Option<KnownHealth>, now: Moment) -> Watched {
+        let thresholds = Thresholds::of(&spec.settings);
+        let target = match known.filter(|_| spec.duty == Duty::Check) {
+            Some(known) => {
+                let decided = (known.verdict(), known.reason());
+                Target::resumed(spec.key.clone(), thresholds, decided, now.ago(known.age()))
+            }
+            None => {
+                let (target, event) = Target::register(spec.key.clone(), spec.duty, thresholds, now);
+                self.send(event);
+                target
+            }
+        };
         let target = Arc::new(Mutex::new(target));
         let task = self.task(&spec, &target, now);
         Watched { spec, target, task }

@@ -210,6 +210,14 @@ impl Moment {
     pub fn now() -> Self {
         Self { wall: SystemTime::now(), monotonic: tokio::time::Instant::now().into_std() }
     }
+
+    /// So long before, or as long as the clocks can tell.
+    pub(super) fn ago(self, ago: Duration) -> Self {
+        match (self.wall.checked_sub(ago), self.monotonic.checked_sub(ago)) {
+            (Some(wall), Some(monotonic)) => Self { wall, monotonic },
+            _ => self,
+        }
+    }
 }
 
 /// A target changed its state. Sent for every change: by checks, and by [`update`] (registered is

@@ -12,6 +12,7 @@ use super::state::{
     CheckTotals, HealthEvent, HealthState, LastCheck, Moment, ReasonCode, StateReason, TargetHealthView,
     TargetKey,
 };
+use crate::control::resume::KnownHealth;
 
 /// Why a check was begun when it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,18 @@ impl Target {
         let target = Self::unknown(key, duty, thresholds, now);
         let event = target.event(HealthState::Unused, now, 0);
         (target, event)
+    }
+
+    /// A target of which something was decided before the daemon, or its control core, started anew (H-9). It goes on,
+    /// so that there is no event.
+    pub(super) fn resumed(
+        key: TargetKey,
+        thresholds: Thresholds,
+        (verdict, failure): (Verdict, Option<StateReason>),
+        since: Moment,
+    ) -> Self {
+        let damping = Damping::resumed(thresholds, verdict);
+        Self { damping, failure, ..Self::unknown(key, Duty::Check, thresholds, since) }
     }
 
     fn unknown(key: TargetKey, duty: Duty, thresholds: Thresholds, now: Moment) -> Self {
@@ -176,6 +189,20 @@ impl Target {
     /// What checks decided.
     pub(super) fn verdict(&self) -> Verdict {
         self.damping.verdict()
+    }
+
+    /// What checks decided, for whoever takes over; none if they have not.
+    pub(super) fn known(&self) -> Option<KnownHealth> {
+        /// Longest description that is handed on.
+        const LONGEST: usize = 200;
+        let healthy = match self.damping.verdict() {
+            Verdict::Initial => return None,
+            Verdict::Healthy => true,
+            Verdict::Unhealthy => false,
+        };
+        let seen = |reason: &StateReason| (reason.code, reason.description.chars().take(LONGEST).collect());
+        let reason = self.failure.as_ref().filter(|_| !healthy).map(seen);
+        Some(KnownHealth::since(healthy, self.since.monotonic, reason))
     }
 
     /// How it is shown.
