@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
+use flowgate::cli::print_if_asked;
 use flowgate::reflector::behaviour::{Behaviour, Health};
 use flowgate::reflector::{self, Options};
 use tracing_subscriber::EnvFilter;
@@ -49,6 +50,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    match print_if_asked(std::env::args_os().skip(1), Arguments::command, "1") {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flowgate-reflector: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()

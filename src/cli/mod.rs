@@ -23,6 +23,7 @@ mod logs;
 mod manual;
 mod objects;
 mod output;
+mod pages;
 mod paging;
 mod plan;
 mod progress;
@@ -30,6 +31,7 @@ mod report;
 mod rpc;
 mod set;
 mod shorthand;
+mod status;
 mod table;
 mod targets;
 mod top;
@@ -40,6 +42,7 @@ mod workers;
 
 pub use manual::command;
 pub use output::Query;
+pub use pages::print_if_asked;
 pub use shorthand::members as shorthand;
 
 use crate::control::socket::methods::limits::DescribeAccountLimits;
@@ -57,12 +60,14 @@ use table::Look;
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     complete::answer();
-    let arguments = manual::read(std::env::args_os()).unwrap_or_else(|fault| fault.exit());
-    let result = match &arguments.verb {
+    let mut arguments = manual::read(std::env::args_os()).unwrap_or_else(|fault| fault.exit());
+    // Without a verb it says how the daemon stands, and so what to do next.
+    let verb = arguments.verb.take().unwrap_or(Verb::Status);
+    let result = match &verb {
         Verb::Completions(flags) => manual::completions(flags),
         Verb::Man(flags) => manual::man(flags),
         Verb::Top(flags) => Session::open(&arguments).and_then(|session| top::run(session, flags)),
-        _ => Session::open(&arguments).and_then(|mut session| run(&mut session, arguments.verb)),
+        _ => Session::open(&arguments).and_then(|mut session| run(&mut session, verb)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -285,6 +290,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::DescribeWorkers(flags) => session.show("describe-workers", &flags.params(), workers::all),
         Verb::Report(Listing { what, part }) => report::run(session, &what, &part),
         Verb::Workers(flags) => workers::glance(session, flags.interval),
+        Verb::Status => session.show("get-overview", &Value::Null, status::shown),
         Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
         Verb::Subscribe(flags) => events::follow(session, &flags.params()),
         Verb::Capture(flags) => capture::run(session, &flags),

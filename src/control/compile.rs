@@ -49,8 +49,8 @@ pub struct NodeFacts {
     pub underlay: Underlay,
     /// The link-layer address of the target side's port.
     pub underlay_mac: MacAddr,
-    /// The target side's prefix and router.
-    pub routes: super::node::Underlay,
+    /// The target side's prefix and router; an idle node has none.
+    pub routes: Option<super::node::Underlay>,
 }
 
 /// An interface of the node.
@@ -169,7 +169,7 @@ impl Compiler {
 
     /// Whom a packet to a target is handed to; `None` if there is no way to it.
     pub fn next_hop(&self, target: Ipv4Addr) -> Option<Hop> {
-        let address = self.node.routes.next_hop(target)?.into();
+        let address = self.node.routes.as_ref()?.next_hop(target)?.into();
         Some(Hop { interface: self.node.underlay.interface, address })
     }
 

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::netlink::Link;
 use super::node::{NodeConfig, NodeInterface};
@@ -92,8 +92,9 @@ pub fn survey(config: &NodeConfig, links: &[Link], is_on: &dyn Fn(&str) -> bool)
     for interface in config.interfaces() {
         look_at(&interface, links, is_on, &mut findings);
     }
-    let tunnel = config.underlay.address.address;
-    if links.iter().any(|link| link.addresses.contains(&tunnel.into())) {
+    let tunnel = config.underlay.as_ref().map(|underlay| underlay.address.address);
+    let is_kernels = |own: &Ipv4Addr| links.iter().any(|link| link.addresses.contains(&(*own).into()));
+    if let Some(tunnel) = tunnel.filter(is_kernels) {
         findings.push(Finding {
             kind: Kind::TunnelShared,
             is_fault: false,

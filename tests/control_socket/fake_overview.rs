@@ -58,6 +58,7 @@ impl Fake {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 generation: state.generation(),
                 uptime_ms: 3_600_000 + 1000 * readings,
+                is_replaced: false,
             },
             load_balancers: balancers.collect(),
             endpoints: endpoints.collect(),

@@ -117,6 +117,7 @@ fn overview() -> Overview {
             version: "0".to_owned(),
             generation: 3,
             uptime_ms: 1,
+            is_replaced: false,
         },
         load_balancers: Vec::new(),
         target_groups: vec![group],

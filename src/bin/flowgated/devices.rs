@@ -24,10 +24,28 @@ pub struct Devices {
     packets: u32,
     /// What the frames of the host's network stack are put into; `None` if it sees every port by itself.
     pub host_pool: Option<Mempool>,
-    pub eal: Eal,
+    /// DPDK; an idle node does without.
+    pub eal: Option<Eal>,
 }
 
 impl Devices {
+    /// Those of an idle node: no port is touched and DPDK not started.
+    pub fn none() -> Devices {
+        Devices {
+            ports: Vec::new(),
+            names: Vec::new(),
+            pools: Vec::new(),
+            packets: 0,
+            host_pool: None,
+            eal: None,
+        }
+    }
+
+    /// DPDK, for a thread that is to know it.
+    pub fn eal(&self) -> Result<Eal, Refusal> {
+        self.eal.clone().ok_or_else(|| "DPDK is not started".into())
+    }
+
     /// Starts DPDK and the ports, with a queue of each port for each worker.
     pub fn start(config: &NodeConfig) -> Result<Devices, Refusal> {
         let data_room = sizing::data_room(config);
@@ -78,7 +96,8 @@ impl Devices {
         };
         let mut ports = Vec::new();
         for port in &config.ports {
-            let is_underlay = port.name == config.underlay.port;
+            let is_underlay = config.is_underlay(&port.name);
+            let checksum = config.underlay.as_ref().is_some_and(|underlay| underlay.udp_checksum);
             let opened = Port::open_with(
                 &eal,
                 &PortConfig {
@@ -89,7 +108,7 @@ impl Devices {
                     tx_ring: port.tx_descriptors,
                 },
                 &pools,
-                Offloads { udp_checksum: is_underlay && config.underlay.udp_checksum },
+                Offloads { udp_checksum: is_underlay && checksum },
             )?;
             tracing::info!(
                 name: "port_opened", port = %port.name, device = opened.device(), driver = opened.driver(), mtu = opened.mtu(),
@@ -99,7 +118,7 @@ impl Devices {
             ports.push(opened);
         }
         let names = config.ports.iter().map(|port| port.name.to_string()).collect();
-        Ok(Devices { ports, names, pools, packets, host_pool, eal })
+        Ok(Devices { ports, names, pools, packets, host_pool, eal: Some(eal) })
     }
 
     /// Bytes of a page that a worker's packets lie in; 0 if DPDK does not tell.

@@ -36,26 +36,30 @@ pub fn node_facts(config: &NodeConfig, devices: &Devices, interfaces: Vec<Interf
     for (port, own) in by_port(&interfaces) {
         roles[port.index()] = PortRole::Routed(own);
     }
-    let underlay_port = place(&config.underlay.port).unwrap_or_default();
-    roles[underlay_port.index()] = PortRole::Underlay;
-    let port = &devices.ports[underlay_port.index()];
+    let target_side = config.underlay.as_ref().and_then(|underlay| {
+        let id = place(&underlay.port)?;
+        Some((underlay, id, devices.ports.get(id.index())?))
+    });
+    if let Some((_, id, _)) = target_side {
+        roles[id.index()] = PortRole::Underlay;
+    }
     NodeFacts {
         subnets: config.subnets.clone(),
         scope: NodeScope { zone: config.zone.clone(), own_addresses: config.own_addresses() },
         ports: roles,
         endpoints: endpoints(config),
-        underlay: Underlay {
-            port: underlay_port,
-            address: config.underlay.address.address.to_bits(),
+        underlay: target_side.map_or_else(Underlay::default, |(underlay, id, port)| Underlay {
+            port: id,
+            address: underlay.address.address.to_bits(),
             mtu: port.mtu(),
-            udp_checksum: config.underlay.udp_checksum,
+            udp_checksum: underlay.udp_checksum,
             checksum_by_port: port.offloads().udp_checksum,
             // `NodeConfig::interfaces` has it first.
             interface: InterfaceId(0),
             steering: steering(config, port).map(Arc::new),
-        },
+        }),
         interfaces,
-        underlay_mac: MacAddr(port.mac()),
+        underlay_mac: target_side.map_or_else(MacAddr::default, |(_, _, port)| MacAddr(port.mac())),
         routes: config.underlay.clone(),
     }
 }

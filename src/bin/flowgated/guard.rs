@@ -25,7 +25,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, sets
 
 /// What keeps the kernel out; dropped, everything is as it was.
 pub struct Guard {
-    _socket: OwnedFd,
+    /// The tunnel's port; an idle node has no tunnel.
+    _socket: Option<OwnedFd>,
     /// Files of `/proc/sys` that were changed, and what was in them.
     changed: Vec<(PathBuf, String)>,
 }
@@ -58,8 +59,8 @@ impl Guard {
     /// Guards the tunnel address, and the kernel's devices below ports of
     /// routed endpoints.
     pub fn new(config: &NodeConfig, links: &[Link]) -> Result<Guard, GuardError> {
-        let mut guard =
-            Guard { _socket: hold_tunnel_port(config.underlay.address.address)?, changed: Vec::new() };
+        let tunnel = config.underlay.as_ref().map(|underlay| underlay.address.address);
+        let mut guard = Guard { _socket: tunnel.map(hold_tunnel_port).transpose()?, changed: Vec::new() };
         for interface in config.interfaces().iter().filter(|known| forwards(known, links, &is_on)) {
             let device = &interface.host_interface;
             let key = Path::new("/proc/sys").join(ipv4_forwarding(device));

@@ -7,13 +7,18 @@ mod devices;
 mod facts;
 mod guard;
 mod host;
+mod notify;
+mod reload;
+mod service;
 mod start;
+mod stops;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
+use flowgate::cli::print_if_asked;
 use flowgate::control::elbv2::Endpoint;
 use flowgate::control::logging::{self, Filter, LogControl, Look};
 use flowgate::control::node::{LogFormat, NodeConfig};
@@ -56,7 +61,12 @@ struct Arguments {
 type Refusal = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let ran = match print_if_asked(std::env::args_os().skip(1), Arguments::command, "8") {
+        Ok(false) => run(&Arguments::parse()),
+        Ok(true) => Ok(()),
+        Err(error) => Err(error.into()),
+    };
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
             eprintln!("flowgated: {refusal}");
@@ -88,7 +98,9 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
         return Ok(());
     }
     let log = log_to_stderr(&config, arguments)?;
-    let ran = start::run(&config, arguments.debug_clock, &log);
+    let level_is_given = arguments.log_level.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let reload = reload::Reload::new(&arguments.config, log.clone(), level_is_given);
+    let ran = start::run(&config, arguments.debug_clock, &log, reload);
     // The refusal, if there is one, comes last.
     log.flush();
     ran

@@ -40,8 +40,6 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Mbuf, Queue, WorkerThread};
 use flowgate::io::tap::Tap;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::Refusal;
@@ -49,6 +47,10 @@ use super::devices::{self, Devices};
 use super::facts::{node_facts, static_neighbours};
 use super::guard::{Guard, survey};
 use super::host::Host;
+use super::notify::Notify;
+use super::reload::Reload;
+use super::service::Told;
+use super::stops::Stops;
 
 /// Questions to the kernel that wait at most; one that finds no room is asked again later.
 const QUESTIONS: usize = 4096;
@@ -60,14 +62,15 @@ const LAST_SAVE: Duration = Duration::from_secs(2);
 const LAST_RECORDS: Duration = Duration::from_millis(500);
 
 /// Runs the daemon until it is told to stop.
-pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(), Refusal> {
+pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Reload) -> Result<(), Refusal> {
+    let notify = Notify::from_environment()?;
     let mut store = Store::open(&config.state_directory)?;
     let (state, is_seed) = store.load(config.objects.as_deref())?;
     config.agrees_with(&state)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From here on a signal ends the run in order: what was changed in the kernel is put back.
-    let mut stops = Stops::new(&runtime)?;
+    let (mut stops, mut hangups) = Stops::new(&runtime)?;
     let Socket { path, group, mode } = &config.socket;
     let listener = ControlListener::bind(path, group.as_deref(), mode.bits())?;
     let endpoint = config.elbv2.as_ref().map(elbv2::Endpoint::bind).transpose()?;
@@ -82,7 +85,10 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(
     }
     let _guard = Guard::new(config, &kernel_links)?;
 
-    let devices = Rc::new(Devices::start(config)?);
+    if config.is_idle() {
+        tracing::warn!(name: "idle", "the configuration has no ports: nothing is forwarded and no port is touched; `flowgate` says what to do next");
+    }
+    let devices = Rc::new(if config.is_idle() { Devices::none() } else { Devices::start(config)? });
     let Host { interfaces, mover, ports: host_ports, watched } = Host::start(config, &devices)?;
     let clock = Clock::start();
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
@@ -151,6 +157,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(
                 None => std::future::pending().await,
             }
         };
+        let told = Told { notify: &notify, reload };
         tracing::info!(
             name: "ready", socket = %config.socket.path.display(), version = env!("FLOWGATE_VERSION"),
             generation = Service::state(&*core).generation(), workers = config.workers.cores.len(),
@@ -161,7 +168,11 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl) -> Result<(
             served = api => served?,
             served = monitored => served?,
             () = core.run(news) => {}
-            signal = stops.any() => tracing::info!(name: "stopping", signal, "flowgated stops"),
+            () = told.run(&core, &mut hangups) => {}
+            signal = stops.any() => {
+                notify.stopping();
+                tracing::info!(name: "stopping", signal, "flowgated stops");
+            }
         }
         Ok(())
     }));
@@ -183,36 +194,6 @@ struct Ending(Rc<Core>);
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.end();
-    }
-}
-
-/// The signals that stop the daemon.
-struct Stops {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    quit: Signal,
-}
-
-impl Stops {
-    fn new(runtime: &Runtime) -> std::io::Result<Stops> {
-        let _within = runtime.enter();
-        Ok(Stops {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    /// Waits for any of them; returns its name.
-    async fn any(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.hangup.recv() => "SIGHUP",
-            _ = self.quit.recv() => "SIGQUIT",
-        }
     }
 }
 
@@ -310,7 +291,7 @@ impl Threads {
         let mut threads = Threads { stop: Arc::clone(stop), handles: Vec::new() };
         let (ready, started) = std::sync::mpsc::channel::<(usize, Result<std::io::Result<()>, String>)>();
         for (number, (mut worker, core)) in workers.into_iter().zip(&config.workers.cores).enumerate() {
-            let (eal, clock, stop) = (devices.eal.clone(), clock.clone(), Arc::clone(stop));
+            let (eal, clock, stop) = (devices.eal()?, clock.clone(), Arc::clone(stop));
             let (ready, core) = (ready.clone(), *core);
             let run = move || {
                 let on_time = if idle == Idle::Poll { Ok(()) } else { affinity::wake_on_time() };
@@ -349,7 +330,7 @@ impl Threads {
 
     /// Starts the mover of the host's frames, on the cores of the calling thread.
     fn start_host(&mut self, devices: &Devices, mut mover: HostMover<Mbuf, Tap>) -> Result<(), Refusal> {
-        let (eal, stop) = (devices.eal.clone(), Arc::clone(&self.stop));
+        let (eal, stop) = (devices.eal()?, Arc::clone(&self.stop));
         let run = move || {
             // Packets are made and freed by it, which DPDK does faster for threads that it knows.
             let registered = WorkerThread::register(&eal);

@@ -95,14 +95,16 @@ pub(super) struct Arguments {
     pub(super) query: Option<Query>,
     #[command(flatten)]
     _aws: AwsFlags,
-    /// What to do.
+    /// What to do; without a verb: `status`.
     #[command(subcommand)]
-    pub(super) verb: Verb,
+    pub(super) verb: Option<Verb>,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
+    /// Say how the daemon stands and what to do next; the same without a verb.
+    Status,
     /// The targets at a glance: state, reason, since when, live flows.
     Targets(TargetsFlags),
     /// Take a target out of service: new flows go elsewhere, its own have the deregistration delay to end.

@@ -110,7 +110,7 @@ fn worker(number: u8, reading: u64) -> WorkerView {
 }
 
 /// The node as the `reading`th look finds it.
-pub(super) fn overview(reading: u64) -> Overview {
+pub(in crate::cli) fn overview(reading: u64) -> Overview {
     let targets = vec![
         target(1, HealthState::Healthy, 1200, reading),
         target(2, HealthState::Unhealthy, 125, reading),
@@ -129,6 +129,7 @@ pub(super) fn overview(reading: u64) -> Overview {
             version: "0.1.0".to_owned(),
             generation: 12,
             uptime_ms: 273_600_000 + 1000 * reading,
+            is_replaced: false,
         },
         load_balancers: vec![LoadBalancerOverview {
             name: "inspection".to_owned(),

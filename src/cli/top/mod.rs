@@ -9,7 +9,7 @@
 mod draw;
 mod feed;
 #[cfg(test)]
-mod fixture;
+pub(super) mod fixture;
 mod keys;
 mod model;
 mod reading;

@@ -39,12 +39,18 @@ fn seconds(unix_ms: i64) -> f64 {
 }
 
 impl Inner {
+    /// Whether the node has no data path: a daemon that has one has a worker at least.
+    pub(super) fn is_idle(&self) -> bool {
+        self.workers.links().is_empty()
+    }
+
     fn readiness(&self) -> Readiness {
         let generation = self.state.generation();
         Readiness {
             silent_for: self.workers.links().iter().map(WorkerLink::silent_for).collect(),
             generation,
             behind: self.workers.behind(generation),
+            is_idle: self.is_idle(),
             taken_out: None,
         }
     }

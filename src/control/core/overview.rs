@@ -45,6 +45,7 @@ impl Core {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 generation: inner.state.generation(),
                 uptime_ms: self.uptime_ms(),
+                is_replaced: is_replaced(),
             },
             load_balancers: inner.state.load_balancers().map(balancer).collect(),
             endpoints: endpoints.map(|(endpoint, id)| inner.endpoint_overview(endpoint, id)).collect(),
@@ -54,6 +55,12 @@ impl Core {
             target_groups,
         }
     }
+}
+
+/// Whether the program that runs is no longer the file that it was started from.
+fn is_replaced() -> bool {
+    std::fs::read_link("/proc/self/exe")
+        .is_ok_and(|program| program.to_string_lossy().ends_with(" (deleted)"))
 }
 
 impl Inner {

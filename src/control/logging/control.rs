@@ -121,6 +121,16 @@ impl LogControl {
         })
     }
 
+    /// Has another filter be the configured one. It holds at once, unless somebody has another one hold for a time.
+    pub fn configure(&self, filter: Filter) {
+        self.with(|state| {
+            if state.current == state.configured {
+                state.hold(filter.clone());
+            }
+            state.configured = filter;
+        });
+    }
+
     /// To be called some times a second: reverts what is due, and tells of lines that were not written.
     pub fn tend(&self, now: Instant) {
         let due = self.with(|state| state.reverts.is_some_and(|(at, _)| at <= now));

@@ -39,13 +39,15 @@ const LONGEST_REASON: u64 = 200;
 /// How the node stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// For how long each worker has gone no round.
+    /// For how long each worker has gone no round. Of a node without ports there are none.
     pub silent_for: Vec<Duration>,
     /// The present configuration.
     pub generation: u64,
     /// The workers that do not go by it, and for how long it has been in force; `None` for one that never
     /// went by any.
     pub behind: Vec<(usize, Option<Duration>)>,
+    /// The node's configuration has no ports: there is nothing to forward, and nobody to do it.
+    pub is_idle: bool,
     /// Why the node is to be given no traffic though it could take some.
     pub taken_out: Option<String>,
 }
@@ -64,12 +66,12 @@ pub struct Condition {
 impl Readiness {
     /// What a daemon that works has.
     pub fn of_health(&self) -> Vec<Condition> {
-        vec![self.workers(LIVES_WITHIN)]
+        vec![self.workers(LIVES_WITHIN, true)]
     }
 
     /// What a node that is to be given traffic has.
     pub fn of_readiness(&self) -> Vec<Condition> {
-        vec![self.workers(POLLS_WITHIN), self.configuration(), self.in_service()]
+        vec![self.workers(POLLS_WITHIN, false), self.configuration(), self.in_service()]
     }
 
     /// Whether the daemon works.
@@ -82,7 +84,12 @@ impl Readiness {
         self.of_readiness().iter().all(|condition| condition.holds)
     }
 
-    fn workers(&self, within: Duration) -> Condition {
+    /// Of workers that are not to be there, `is_enough` says whether that will do.
+    fn workers(&self, within: Duration, is_enough: bool) -> Condition {
+        if self.is_idle {
+            let words = "there are none, as the node's configuration has no ports".to_owned();
+            return Condition { name: "workers", holds: is_enough, words };
+        }
         let stuck = self.silent_for.iter().enumerate().filter(|(_, silent)| **silent >= within);
         let stuck: Vec<String> = stuck
             .map(|(worker, silent)| {
@@ -108,6 +115,22 @@ impl Readiness {
         let holds = behind.is_empty();
         let words = if holds { "is in force".to_owned() } else { behind.join(", ") };
         Condition { name: "configuration", holds, words: format!("generation {} {words}", self.generation) }
+    }
+
+    /// Whether every worker goes round at this moment, if there are to be any: what a watchdog is fed for.
+    pub fn goes_round(&self) -> bool {
+        self.workers(POLLS_WITHIN, true).holds
+    }
+
+    /// Whether packets are forwarded by the present configuration, or none are to be.
+    pub fn forwards(&self) -> bool {
+        self.goes_round() && self.behind.is_empty()
+    }
+
+    /// Why packets are not forwarded as they should be; `None` if they are.
+    pub fn fault(&self) -> Option<String> {
+        let conditions = [self.workers(POLLS_WITHIN, true), self.configuration()];
+        conditions.into_iter().find(|condition| !condition.holds).map(|condition| condition.words)
     }
 
     fn in_service(&self) -> Condition {
@@ -195,7 +218,7 @@ mod tests {
     const QUICK: Duration = Duration::from_millis(1);
 
     fn sound() -> Readiness {
-        Readiness { silent_for: vec![QUICK, QUICK], generation: 7, behind: Vec::new(), taken_out: None }
+        Readiness { silent_for: vec![QUICK, QUICK], generation: 7, ..Readiness::default() }
     }
 
     async fn text(answer: Response<AnswerBody>) -> (u16, String) {
@@ -236,6 +259,13 @@ mod tests {
         assert!(follows.is_ready());
         let late = Readiness { behind: vec![(1, Some(Duration::from_millis(1500)))], ..sound() };
         assert!(!late.is_ready());
+    }
+
+    #[test]
+    fn a_node_without_ports_is_healthy_and_not_ready() {
+        let idle = Readiness { is_idle: true, ..Readiness::default() };
+        assert!(idle.is_healthy() && !idle.is_ready());
+        assert_eq!(idle.of_readiness()[0].words, "there are none, as the node's configuration has no ports");
     }
 
     #[test]

@@ -42,6 +42,9 @@ impl NodeConfig {
         self.check_elbv2()?;
         self.check_flow_log()?;
         self.check_eal()?;
+        if self.is_idle() {
+            return self.check_idle();
+        }
         self.check_workers()?;
         self.check_ports()?;
         self.check_underlay()?;
@@ -74,6 +77,14 @@ impl NodeConfig {
             }
         }
         Ok(())
+    }
+
+    /// What would be for a port that is not there is most likely one mistyped or left out.
+    fn check_idle(&self) -> Result<(), ConfigError> {
+        if self.neighbours.is_empty() {
+            return Ok(());
+        }
+        Err(ConfigError::at("neighbours", "there are some, and no port that they could be on"))
     }
 
     fn check_hash_seed(&self) -> Result<(), ConfigError> {
@@ -170,7 +181,10 @@ impl NodeConfig {
     }
 
     fn check_underlay(&self) -> Result<(), ConfigError> {
-        let underlay = &self.underlay;
+        let Some(underlay) = &self.underlay else {
+            let message = "there is none; a node with ports has a network that its targets are on";
+            return Err(ConfigError::at("underlay", message));
+        };
         self.check_port_exists("underlay.port", &underlay.port)?;
         let Some(gateway) = underlay.gateway else { return Ok(()) };
         let why = if gateway == underlay.address.address {
@@ -207,7 +221,7 @@ impl NodeConfig {
             for (index, port) in endpoint.ports.iter().enumerate() {
                 let at = format!("{at}[{index}]");
                 self.check_port_exists(&at, port)?;
-                if *port == self.underlay.port {
+                if self.is_underlay(port) {
                     let message = format!("'{port}' is the underlay's port and cannot be an endpoint's too");
                     return Err(ConfigError::at(at, message));
                 }
@@ -224,7 +238,7 @@ impl NodeConfig {
     fn check_every_port_is_used(&self) -> Result<(), ConfigError> {
         let mut used: HashSet<&Name> = self.endpoints.iter().flat_map(|e| &e.ports).collect();
         used.extend(self.endpoints.iter().flat_map(|e| &e.interfaces).map(|interface| &interface.port));
-        used.insert(&self.underlay.port);
+        used.extend(self.underlay.iter().map(|underlay| &underlay.port));
         match self.ports.iter().position(|Port { name, .. }| !used.contains(name)) {
             None => Ok(()),
             Some(position) => {

@@ -108,11 +108,11 @@ impl Port {
 }
 
 impl NodeConfig {
-    /// The node's interfaces: the underlay's, then each routed endpoint's, in the order of the file.
-    /// `InterfaceId` is the position.
+    /// The node's interfaces: the underlay's, then each routed endpoint's, in the order of the file; of an idle node
+    /// none. `InterfaceId` is the position.
     #[must_use]
     pub fn interfaces(&self) -> Vec<NodeInterface> {
-        let underlay = &self.underlay;
+        let Some(underlay) = &self.underlay else { return Vec::new() };
         let address = HostAddress {
             address: underlay.address.address.into(),
             prefix_length: underlay.address.prefix_length,

@@ -40,7 +40,7 @@ pub use sections::{
 pub use values::{Device, EndpointKind, HashSeed, InterfaceAddress, MacAddress, WireId};
 
 use super::fault_path;
-use super::model::{ForeignId, Zone};
+use super::model::{ForeignId, Name, Zone};
 
 /// A node's configuration, checked.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -77,15 +77,19 @@ pub struct NodeConfig {
     #[serde(default)]
     pub eal: Eal,
     /// The cores that forward.
+    #[serde(default)]
     pub workers: Workers,
-    /// The ports, each opened by DPDK.
+    /// The ports, each opened by DPDK. A node without ports, cores, underlay and endpoints is idle: the daemon runs
+    /// and answers, and touches no port.
+    #[serde(default)]
     pub ports: Vec<Port>,
-    /// The network that the targets are on.
-    pub underlay: Underlay,
+    /// The network that the targets are on; a node with ports has one.
+    pub underlay: Option<Underlay>,
     /// Neighbours that are not asked for by ARP or neighbour discovery.
     #[serde(default)]
     pub neighbours: Vec<Neighbour>,
     /// Where client traffic enters and leaves (O-4).
+    #[serde(default)]
     pub endpoints: Vec<Endpoint>,
     /// What the daemon says of itself.
     #[serde(default)]
@@ -109,6 +113,21 @@ impl NodeConfig {
             .map_err(|error| ConfigError::new(None, format!("cannot be read: {error}")))
             .and_then(|text| NodeConfig::parse(&text))
             .map_err(|error| error.in_file(path))
+    }
+
+    /// Whether the node has no part of a data path: it is not set up yet.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.workers.cores.is_empty()
+            && self.ports.is_empty()
+            && self.underlay.is_none()
+            && self.endpoints.is_empty()
+    }
+
+    /// Whether a port is the one that leads to the targets.
+    #[must_use]
+    pub fn is_underlay(&self, port: &Name) -> bool {
+        self.underlay.as_ref().is_some_and(|underlay| underlay.port == *port)
     }
 
     /// Reads and checks the text of a configuration.

@@ -45,7 +45,7 @@ impl NodeConfig {
                 let at = |key: &str| format!("endpoints[{position}].interfaces[{index}]{key}");
                 let port = &interface.port;
                 self.check_port_exists(&at(".port"), port)?;
-                if *port == self.underlay.port {
+                if self.is_underlay(port) {
                     let message = format!("'{port}' is the underlay's port and cannot be an endpoint's too");
                     return Err(ConfigError::at(at(".port"), message));
                 }

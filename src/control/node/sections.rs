@@ -90,7 +90,8 @@ pub enum HugePages {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Workers {
-    /// One worker on each of these cores.
+    /// One worker on each of these cores. A node with ports has at least one.
+    #[serde(default)]
     pub cores: Vec<u16>,
     /// The cores of everything else; every core that is no worker's where it is left out.
     #[serde(default)]
@@ -253,6 +254,18 @@ impl Socket {
 impl Eal {
     fn default_file_prefix() -> String {
         "flowgate".to_owned()
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Workers {
+        Workers {
+            cores: Vec::new(),
+            control_cores: Vec::new(),
+            flows: Workers::default_flows(),
+            idle: WorkerIdle::default(),
+            sleep_us: Workers::default_sleep_us(),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod load;
 mod network;
 mod overview;
 mod plan;
+mod standing;
 
 pub use audit::{Audit, Finding, GroupAudit, Severity, TargetAudit};
 pub use capture::{

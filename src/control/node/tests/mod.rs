@@ -90,9 +90,33 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(config.workers.idle_sleep(), None);
     let port = &config.ports[0];
     assert_eq!((port.mtu, port.rx_descriptors, port.tx_descriptors), (1500, 1024, 1024));
-    assert!(!config.underlay.udp_checksum, "W-3");
+    assert!(!config.underlay.as_ref().expect("an underlay").udp_checksum, "W-3");
     assert_eq!((config.log.level, config.log.format), (LogLevel::Info, LogFormat::Auto));
     assert!(config.objects.is_none() && config.hash_seed.is_none());
+}
+
+#[test]
+fn a_node_without_any_part_of_a_data_path_is_idle_and_one_with_some_of_it_is_refused() {
+    for text in ["", "[workers]\nflows = 2048\n", "zone = \"rack-a\"\n[log]\nlevel = \"debug\"\n"] {
+        let config = NodeConfig::parse(text).expect("idle");
+        assert!(config.is_idle() && config.interfaces().is_empty() && config.own_addresses().is_empty());
+    }
+    assert!(!NodeConfig::parse(GOOD).expect("good").is_idle());
+    let port = "[[ports]]\nname = \"left\"\ndevice = \"net_null0\"\n";
+    for (text, expected) in [
+        ("[workers]\ncores = [1]\n", "ports: there are 0; there must be 1 to 32"),
+        (port, "workers.cores: there are 0 cores; there must be 1 to 128"),
+        (
+            &format!("[workers]\ncores = [1]\n{port}"),
+            "underlay: there is none; a node with ports has a network that its targets are on",
+        ),
+        (
+            "[[neighbours]]\naddress = \"192.0.2.7\"\nmac = \"02:00:00:00:00:07\"\n",
+            "neighbours: there are some, and no port that they could be on",
+        ),
+    ] {
+        assert_eq!(NodeConfig::parse(text).expect_err(text).to_string(), expected);
+    }
 }
 
 #[test]
@@ -105,11 +129,12 @@ fn flows_are_rounded_up_to_a_power_of_two() {
 
 #[test]
 fn a_packet_to_a_target_goes_to_it_on_its_own_network_and_to_the_gateway_beyond() {
-    let underlay = NodeConfig::parse(GOOD).expect("good").underlay;
+    let underlay = NodeConfig::parse(GOOD).expect("good").underlay.expect("an underlay");
     let address = |text: &str| text.parse().expect("an address");
     assert_eq!(underlay.next_hop(address("192.0.2.77")), Some(address("192.0.2.77")));
     assert_eq!(underlay.next_hop(address("192.0.3.77")), Some(address("192.0.2.254")));
     let alone = NodeConfig::parse(&edited("gateway = \"192.0.2.254\"", "")).expect("good").underlay;
+    let alone = alone.expect("an underlay");
     assert_eq!(alone.next_hop(address("192.0.3.77")), None);
 }
 

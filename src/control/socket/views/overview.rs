@@ -49,6 +49,9 @@ pub struct NodeOverview {
     pub generation: u64,
     /// Milliseconds since it started, when every count was 0.
     pub uptime_ms: u64,
+    /// Another build is installed than the one that runs, which goes on until it is restarted.
+    #[serde(default)]
+    pub is_replaced: bool,
 }
 
 /// A load balancer.

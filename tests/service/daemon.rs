@@ -1,0 +1,146 @@
+//! A daemon in a folder of its own.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long anything may take that a machine of few cores has to do.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A folder with a configuration in it.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    /// Where a daemon can be started whose configuration is `node` and what says where its files are.
+    pub fn new(node: &str) -> Place {
+        let place = Place { folder: tempfile::tempdir().expect("a folder") };
+        place.write(node);
+        place
+    }
+
+    /// Has `node` be the configuration from now on.
+    pub fn write(&self, node: &str) {
+        let folder = self.folder.path().display();
+        let head = format!(
+            "state_directory = \"{folder}/state\"\nsocket.path = \"{folder}/socket\"\nmonitor.enabled = false\n"
+        );
+        std::fs::write(self.path("node.toml"), head + node).expect("the folder is writable");
+    }
+
+    /// A file of the place.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The daemon, not started yet. What it logs is in the file `log`.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowgated"));
+        command.arg("--config").arg(self.path("node.toml")).env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    /// The daemon, started.
+    pub fn start(&self, command: &mut Command) -> Daemon {
+        let log = std::fs::File::create(self.path("log")).expect("a log");
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        Daemon { child: child.expect("the daemon can be run") }
+    }
+
+    /// What the command line says.
+    pub fn flowgate(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowgate"));
+        let output = command.arg("--socket").arg(self.path("socket")).args(words).output();
+        output.expect("the command line can be run")
+    }
+
+    /// What the daemon has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+}
+
+/// Waits until something is so.
+pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "waited for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A running daemon; it is killed when nobody needs it any more.
+pub struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        nix::sys::signal::kill(pid, signal).expect("it runs");
+    }
+
+    /// How it ended.
+    pub fn ended(&mut self) -> ExitStatus {
+        let mut ended = None;
+        wait_for("the daemon's end", || {
+            ended = self.child.try_wait().expect("it is ours");
+            ended.is_some()
+        });
+        ended.expect("waited for")
+    }
+
+    /// Whether it runs.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("it is ours").is_none()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A thread of a daemon.
+pub struct Thread(nix::unistd::Pid);
+
+/// A thread that does nothing as long as this is there.
+pub struct Held(nix::unistd::Pid);
+
+impl Daemon {
+    /// The thread of this name.
+    pub fn thread(&self, name: &str) -> Thread {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let mut tasks = std::fs::read_dir(tasks).expect("it runs").map(|task| task.expect("readable").path());
+        let is_it =
+            |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name);
+        let found = tasks.find(is_it).expect("there is such a thread");
+        let id = found.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+        Thread(nix::unistd::Pid::from_raw(id.expect("a number")))
+    }
+}
+
+impl Thread {
+    /// Holds it, as a debugger does: the others of its process go on.
+    pub fn held(&self) -> Held {
+        use nix::sys::{ptrace, wait};
+        ptrace::seize(self.0, ptrace::Options::empty()).expect("a debugger may hold it");
+        ptrace::interrupt(self.0).expect("it is held");
+        wait::waitpid(self.0, Some(wait::WaitPidFlag::__WALL)).expect("it stops");
+        Held(self.0)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It may have ended meanwhile.
+        nix::sys::ptrace::detach(self.0, None).ok();
+    }
+}

@@ -1,0 +1,72 @@
+//! A daemon whose configuration has no ports: up, asked, changed, and nothing touched.
+
+use nix::sys::signal::Signal;
+
+use crate::daemon::{Place, wait_for};
+
+#[test]
+fn a_daemon_without_ports_answers_keeps_objects_and_touches_nothing() {
+    let place = Place::new("");
+    let mut daemon = place.start(&mut place.command());
+    wait_for("the socket", || place.path("socket").exists());
+    let overview = place.flowgate(&["rpc", "get-overview", "--query", "length(Workers || `[]`)"]);
+    assert!(overview.status.success(), "{}", String::from_utf8_lossy(&overview.stderr));
+    // Objects can be made before there are ports, and all verbs that only look have an answer.
+    let made = place.flowgate(&[
+        "create-target-group",
+        "--name",
+        "firewalls",
+        "--protocol",
+        "GENEVE",
+        "--port",
+        "6081",
+    ]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let register = ["register-targets", "--target-group-arn", "firewalls", "--targets", "Id=192.0.2.9"];
+    assert!(place.flowgate(&register).status.success());
+    for verb in [
+        "targets",
+        "describe-workers",
+        "describe-ports",
+        "describe-endpoints",
+        "get-counters",
+        "audit",
+        "report",
+    ] {
+        let output = place.flowgate(&[verb]);
+        // An audit that finds something says so by its exit code.
+        assert!(output.status.code().is_some_and(|code| code == 0 || verb == "audit"), "{verb}: {output:?}");
+    }
+    assert!(daemon.runs(), "{}", place.log());
+    assert!(!place.log().contains("dpdk_start"), "{}", place.log());
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.ended().success(), "{}", place.log());
+    assert!(!place.path("socket").exists(), "the socket is left");
+
+    // What was made before is there when there are ports.
+    let mut again = place.start(&mut place.command());
+    wait_for("the socket", || place.path("socket").exists());
+    let groups = place.flowgate(&[
+        "describe-target-groups",
+        "--query",
+        "TargetGroups[].TargetGroupName",
+        "--output",
+        "text",
+    ]);
+    assert_eq!(String::from_utf8_lossy(&groups.stdout).trim(), "firewalls");
+    again.signal(Signal::SIGTERM);
+    assert!(again.ended().success(), "{}", place.log());
+}
+
+#[test]
+fn a_second_daemon_on_the_same_state_is_refused_in_one_sentence_and_the_first_goes_on() {
+    let place = Place::new("");
+    let mut daemon = place.start(&mut place.command());
+    wait_for("the socket", || place.path("socket").exists());
+    let second = place.command().env("FLOWGATE_LOG", "error").output().expect("it can be run");
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("another"), "{said}");
+    assert!(daemon.runs() && place.flowgate(&["targets"]).status.success());
+}

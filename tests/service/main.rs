@@ -1,0 +1,6 @@
+//! The daemon as a service: what it does without ports, what it tells the service manager, what a reload and a
+//! second start do.
+
+mod daemon;
+mod idle;
+mod told;

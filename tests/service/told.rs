@@ -1,0 +1,176 @@
+//! What the service manager hears: a socket in its place, as systemd has one.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::daemon::{Daemon, PATIENCE, Place, wait_for};
+
+/// One worker over devices that hold nothing, which sleeps: whoever runs tests has few cores.
+const FORWARDS: &str = r#"
+[eal]
+hugepages = "never"
+file_prefix = "PREFIX"
+[workers]
+cores = [0]
+control_cores = [0, 1]
+flows = 1024
+idle = "sleep"
+[[ports]]
+name = "left"
+device = "net_null0"
+[[ports]]
+name = "right"
+device = "net_null1"
+[[ports]]
+name = "under"
+device = "net_null2"
+[underlay]
+port = "under"
+address = "192.0.2.1/24"
+host_interface = "fgs-PREFIX"
+[[endpoints]]
+name = "edge"
+id = 1
+kind = "wire"
+ports = ["left", "right"]
+load_balancer = "gw"
+"#;
+
+/// In the place of systemd.
+struct Manager {
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn new(place: &Place) -> Manager {
+        let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a socket has one");
+        Manager { socket }
+    }
+
+    /// Starts the daemon as the unit does.
+    fn start(&self, place: &Place, watchdog: Option<Duration>) -> Daemon {
+        let mut command = place.command();
+        command.env("NOTIFY_SOCKET", place.path("notify"));
+        if let Some(watchdog) = watchdog {
+            command.env("WATCHDOG_USEC", watchdog.as_micros().to_string());
+        }
+        place.start(&mut command)
+    }
+
+    /// The next word.
+    fn hears(&self) -> String {
+        let mut bytes = [0; 4096];
+        let length = self.socket.recv(&mut bytes).expect("the daemon says something");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    /// Waits for a word that begins so.
+    fn waits_for(&self, begin: &str) -> String {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let word = self.hears();
+            if word.starts_with(begin) {
+                return word;
+            }
+        }
+        panic!("waited for {begin}");
+    }
+
+    /// Whether there is a word within a time.
+    fn hears_within(&self, time: Duration) -> Option<String> {
+        self.socket.set_read_timeout(Some(time)).expect("a socket has one");
+        let mut bytes = [0; 4096];
+        let heard = self.socket.recv(&mut bytes).ok();
+        self.socket.set_read_timeout(Some(PATIENCE)).expect("a socket has one");
+        heard.map(|length| String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+}
+
+/// Forwards as `FORWARDS` does, beside whatever else DPDK runs here.
+fn forwards() -> String {
+    FORWARDS.replace("PREFIX", &format!("t{}", std::process::id()))
+}
+
+#[test]
+fn ready_is_told_with_how_it_stands_and_stopping_at_the_end() {
+    let place = Place::new("");
+    let manager = Manager::new(&place);
+    let mut daemon = manager.start(&place, None);
+    let first = manager.hears();
+    assert_eq!(first, "READY=1\nSTATUS=Idle: the configuration has no ports, and nothing is forwarded");
+    let said = place.flowgate(&[]);
+    let said = String::from_utf8_lossy(&said.stdout);
+    assert!(said.contains("What to do next:\n  1. Give /etc/flowgate/node.toml"), "{said}");
+    daemon.signal(Signal::SIGTERM);
+    assert!(manager.waits_for("STOPPING=1").contains("STATUS=Stops"));
+    assert!(daemon.ended().success());
+}
+
+#[test]
+fn a_service_manager_that_cannot_be_told_is_a_refusal() {
+    let place = Place::new("");
+    let refused = place.command().env("NOTIFY_SOCKET", place.path("nobody")).output().expect("it can be run");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("NOTIFY_SOCKET") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn the_watchdog_is_fed_while_every_worker_goes_round_and_no_longer() {
+    let place = Place::new(&forwards());
+    let manager = Manager::new(&place);
+    let daemon = manager.start(&place, Some(Duration::from_secs(2)));
+    let ready = manager.waits_for("READY=1");
+    assert!(
+        ready.contains(
+            "STATUS=Drops what comes, as no load balancer leads to a target; 1 worker, 3 ports, 0 flows"
+        ),
+        "{ready}"
+    );
+    for _ in 0..4 {
+        manager.waits_for("WATCHDOG=1");
+    }
+    // A debugger holds the worker: the control core goes on, and says what it sees.
+    let worker = daemon.thread("worker-0");
+    let held = worker.held();
+    let not_ready = manager.waits_for("STATUS=Not ready: worker 0 went no round for ");
+    assert!(not_ready.ends_with(" s"), "{not_ready}");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        let word = manager.hears_within(Duration::from_millis(500));
+        assert!(
+            word.is_none_or(|word| !word.contains("WATCHDOG=1")),
+            "a daemon whose worker is stuck is fed for"
+        );
+    }
+    drop(held);
+    manager.waits_for("WATCHDOG=1");
+    daemon.signal(Signal::SIGTERM);
+    manager.waits_for("STOPPING=1");
+}
+
+#[test]
+fn a_reload_takes_the_logs_level_names_what_waits_and_refuses_what_is_wrong() {
+    let place = Place::new("[log]\nlevel = \"info\"\n");
+    let manager = Manager::new(&place);
+    let mut daemon = manager.start(&place, None);
+    manager.waits_for("READY=1");
+    let reload = |node: &str| {
+        place.write(node);
+        daemon.signal(Signal::SIGHUP);
+        manager.waits_for("RELOADING=1");
+        manager.waits_for("READY=1")
+    };
+    assert!(reload("[log]\nlevel = \"debug\"\n").ends_with("; the configuration was read anew"));
+    let level = place.flowgate(&["log-level", "--query", "Configured", "--output", "text"]);
+    assert_eq!(String::from_utf8_lossy(&level.stdout).trim(), "debug");
+    let waits = reload("zone = \"rack-b\"\n[workers]\nflows = 2048\n");
+    assert!(waits.ends_with("; workers.flows, zone wait for a restart"), "{waits}");
+    let refused = reload("zone = 7\n");
+    assert!(refused.contains("; the configuration is not taken: ") && refused.contains("zone"), "{refused}");
+    wait_for("the refusal in the log", || place.log().contains("reload_refused"));
+    assert!(daemon.runs());
+}
