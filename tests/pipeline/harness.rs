@@ -6,8 +6,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use flowgate::balance::{Builder, TargetMap};
-use flowgate::datapath::capture::Bounds;
-use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
 use flowgate::datapath::decide::account::Reason;
 use flowgate::datapath::enquiry::Enquiry;
@@ -177,9 +175,7 @@ impl Bench {
         }
         bench.publish();
         if watched::is_on() {
-            let bounds = Bounds { snap_len: 256, rate: 100_000_000, ring: 1 << 18 };
-            bench.capture_bounded(Filter::default(), bounds, false);
-            bench.watched_from_the_start = true;
+            bench.watch_all();
         }
         bench
     }

@@ -85,6 +85,13 @@ impl Bench {
         self.rounds();
     }
 
+    /// Has every worker capture everything from its beginning, which is held against the counters in the end.
+    pub fn watch_all(&mut self) {
+        let bounds = Bounds { snap_len: 256, rate: 100_000_000, ring: 1 << 18 };
+        self.capture_bounded(Filter::default(), bounds, false);
+        self.watched_from_the_start = true;
+    }
+
     /// Takes what was captured meanwhile.
     pub fn drain_captured(&mut self) {
         if let Some(watched) = &mut self.watched {

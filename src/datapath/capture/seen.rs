@@ -9,7 +9,7 @@ use super::super::pipeline::Pipeline;
 use crate::flow::{EntryId, FlowState};
 use crate::id::{EndpointId, GatewayId, PortId, TargetId};
 use crate::io::PacketBuf;
-use crate::wire::ethernet::Link;
+use crate::wire::ethernet::{Link, ethertype};
 use crate::wire::geneve::{self, outer};
 use crate::wire::icmp;
 use crate::wire::ip::IpVersion;
@@ -64,16 +64,18 @@ impl Seen {
         Seen { tuple: Some(Tuple::of(&packet)), quoted: quoted.as_ref().map(Tuple::of), ..Seen::default() }
     }
 
-    /// What a frame says on a link without tunnels.
+    /// What a frame says on a link without tunnels: of IP, and of nothing that merely looks like it (an MPLS label may).
     pub fn of_frame(frame: &[u8]) -> Seen {
-        let ip = Link::parse(frame).ok().and_then(|link| frame.get(usize::from(link.header_len)..));
+        let link = Link::parse(frame).ok();
+        let link = link.filter(|link| matches!(link.ethertype, ethertype::IPV4 | ethertype::IPV6));
+        let ip = link.and_then(|link| frame.get(usize::from(link.header_len)..));
         ip.map(Seen::of_ip).unwrap_or_default()
     }
 
     /// What a frame says on the target side: of the inner packet, if it is encapsulated.
     pub fn of_outer(frame: &[u8]) -> Seen {
         let inner = || {
-            let link = Link::parse(frame).ok()?;
+            let link = Link::parse(frame).ok().filter(|link| link.ethertype == ethertype::IPV4)?;
             let ip = frame.get(usize::from(link.header_len)..)?;
             let payload = outer::parse(ip).ok()?.payload(ip);
             let received = geneve::parse(payload).ok()?;

@@ -6,20 +6,38 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
+mod capture_filter;
 mod command_line;
 mod daemon;
 #[path = "../../control_socket/fake.rs"]
 #[expect(dead_code, reason = "the daemon in it serves the control socket's tests")]
 mod fake;
+#[path = "../../pipeline/foresight.rs"]
+mod foresight;
+mod geneve;
+#[path = "../../pipeline/harness.rs"]
+#[expect(dead_code, reason = "much of it serves the pipeline's tests")]
+#[expect(clippy::cast_possible_truncation, reason = "test packets are small")]
+mod harness;
 mod http;
 mod mutate;
+#[path = "../../pipeline/network.rs"]
+mod network;
 mod node;
 mod objects;
+mod packet;
+mod pipeline;
 mod query;
+mod reading;
 mod signature;
 mod socket;
 mod stored;
+mod table;
 mod text;
+#[path = "../../pipeline/watched.rs"]
+#[expect(dead_code, reason = "some of it serves the pipeline's tests")]
+mod watched;
 
 pub use mutate::mutate;
 
@@ -30,16 +48,33 @@ pub struct Target {
     pub name: &'static str,
     /// What it does with an input.
     pub run: fn(&[u8]),
+    /// Whether its inputs are text, of which words may be exchanged.
+    pub is_text: bool,
+}
+
+impl Target {
+    const fn text(name: &'static str, run: fn(&[u8])) -> Target {
+        Target { name, run, is_text: true }
+    }
+
+    const fn bytes(name: &'static str, run: fn(&[u8])) -> Target {
+        Target { name, run, is_text: false }
+    }
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
-    Target { name: "socket", run: socket::run },
-    Target { name: "http", run: http::run },
-    Target { name: "query", run: query::run },
-    Target { name: "signature", run: signature::run },
-    Target { name: "node", run: node::run },
-    Target { name: "objects", run: objects::run },
-    Target { name: "stored", run: stored::run },
-    Target { name: "command-line", run: command_line::run },
+pub const TARGETS: [Target; 13] = [
+    Target::bytes("pipeline", pipeline::run),
+    Target::bytes("packet", packet::run),
+    Target::bytes("geneve", geneve::run),
+    Target::bytes("table", table::run),
+    Target::bytes("capture-filter", capture_filter::run),
+    Target::text("socket", socket::run),
+    Target::text("http", http::run),
+    Target::text("query", query::run),
+    Target::text("signature", signature::run),
+    Target::text("node", node::run),
+    Target::text("objects", objects::run),
+    Target::text("stored", stored::run),
+    Target::text("command-line", command_line::run),
 ];

@@ -44,3 +44,33 @@ fn every_folder_of_the_corpus_is_a_targets() {
     names.sort_unstable();
     assert_eq!(folders, names);
 }
+
+/// The longest input: what is longer is made of what can be smaller.
+const LONGEST: u64 = 900;
+
+#[test]
+fn inputs_of_bytes_are_small() {
+    for target in TARGETS.iter().filter(|target| !target.is_text) {
+        for path in files(&corpus().join(target.name)) {
+            let length = fs::metadata(&path).unwrap().len();
+            assert!(length <= LONGEST, "{} has {length} bytes", path.display());
+        }
+    }
+}
+
+#[test]
+fn cargo_fuzz_finds_every_target() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest: toml::Value =
+        toml::from_str(&fs::read_to_string(folder.join("Cargo.toml")).unwrap()).unwrap();
+    assert_eq!(manifest["package"]["metadata"]["cargo-fuzz"], toml::Value::Boolean(true));
+    for target in TARGETS {
+        let path = format!("fuzz_targets/{}.rs", target.name.replace('-', "_"));
+        let programs = manifest["bin"].as_array().unwrap();
+        let is_it = |program: &&toml::Value| program["name"].as_str() == Some(target.name);
+        let program = programs.iter().find(is_it).unwrap_or_else(|| panic!("no program of {}", target.name));
+        assert_eq!(program["path"].as_str(), Some(path.as_str()));
+        assert!(folder.join(path).exists());
+    }
+    assert_eq!(files(&folder.join("fuzz_targets")).len(), TARGETS.len());
+}
