@@ -200,6 +200,16 @@ impl CookieLayout {
         }
     }
 
+    /// All that decides how cookies look, in one number.
+    pub(super) fn bits(&self) -> u32 {
+        self.worker_bits << 16 | self.generation_bits << 8 | self.entry_bits
+    }
+
+    /// A generation of any 16 bits, within its width.
+    pub(super) fn cut_generation(&self, generation: u16) -> u16 {
+        cut16(u64::from(u32::from(generation) & mask(self.generation_bits)))
+    }
+
     /// The generation after this one, within its width.
     #[inline]
     pub(super) fn next_generation(&self, generation: u16) -> u16 {

@@ -2,6 +2,8 @@
 //! `datapath` through the accessors here, which cannot break what the table relies on.
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
 use bitflags::bitflags;
 
 use super::key::{Direction, FlowKey};
@@ -227,9 +229,12 @@ impl Entry {
     /// state and its slot's whereabouts; what the eight shared bytes meant in the old state is gone.
     #[inline]
     pub(super) fn change_state(&mut self, state: FlowState, place: u32, whereabouts: u32) {
-        self.state = state as u8;
-        self.place_or_acks = [place, whereabouts];
+        // In this order, so that no place is taken for an acknowledgement by whoever takes over from a writer that died
+        // here.
         self.flags.remove(FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH);
+        compiler_fence(Ordering::SeqCst);
+        self.place_or_acks = [place, whereabouts];
+        self.state = state as u8;
     }
 
     /// Makes it that of a new flow, under the next generation.
@@ -242,6 +247,24 @@ impl Entry {
         self.flags = new.flags;
         self.cookie_generation = generation;
         self.change_state(new.state, place, whereabouts);
+    }
+
+    /// Whether it may be a flow's entry by what it says itself.
+    pub(super) fn says_nothing_impossible(&self) -> bool {
+        let acks = FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH;
+        self.state() != FlowState::Free
+            && self.key.may_be()
+            && (self.is_in(FlowState::Established) || !self.flags.intersects(acks))
+    }
+
+    /// Makes it free, whatever it was; the generation is that of its last flow.
+    pub(super) fn free_torn(&mut self, generation: u16) {
+        self.state = FlowState::Free as u8;
+        self.key = FlowKey::NONE;
+        self.cookie_generation = generation;
+        self.flags = FlowFlags::empty();
+        self.place_or_acks = [0; 2];
+        self.link = [LinkId::NONE; 2];
     }
 
     #[inline]
@@ -262,6 +285,14 @@ impl Entry {
             state: self.state,
             flags: self.flags,
         }
+    }
+}
+
+#[cfg(test)]
+impl Entry {
+    /// Any byte for its state, without what goes with a change of it.
+    pub(super) fn tear_state(&mut self, state: u8) {
+        self.state = state;
     }
 }
 

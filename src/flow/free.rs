@@ -39,6 +39,15 @@ impl FreeRing {
         Some(number)
     }
 
+    /// The numbers in it, those first that have been here longest; any numbers, if it was left half written.
+    pub(super) fn in_order(&self, ends: Ends) -> Vec<u32> {
+        let size = self.numbers.len();
+        if ends.first >= size || ends.len > size {
+            return Vec::new();
+        }
+        (0..ends.len).map(|ahead| *self.numbers.at(self.place(ends, ahead))).collect()
+    }
+
     /// Adds a number, which is not in the ring.
     #[inline]
     pub(super) fn give(&mut self, ends: &mut Ends, number: u32) {
@@ -57,9 +66,22 @@ impl FreeRing {
     }
 }
 
+#[cfg(test)]
+impl FreeRing {
+    /// Has every place say the same.
+    pub(super) fn spoil(&mut self, number: u32) {
+        (0..self.numbers.len()).for_each(|place| *self.numbers.at_mut(place) = number);
+    }
+}
+
+#[cfg(test)]
 impl Ends {
+    /// Any numbers.
+    pub(super) fn torn(first: u32, len: u32) -> Ends {
+        Ends { first, len }
+    }
+
     /// How many numbers the ring holds.
-    #[cfg(test)]
     pub(super) fn len(self) -> u32 {
         self.len
     }

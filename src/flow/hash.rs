@@ -74,6 +74,18 @@ impl HashSeed {
         HashSeed { lanes }
     }
 
+    /// The secret itself, to be kept where nobody else reads.
+    #[must_use]
+    pub fn secret(&self) -> [u64; 8] {
+        self.lanes
+    }
+
+    /// The seed that such a secret is of.
+    #[must_use]
+    pub fn of_secret(lanes: [u64; 8]) -> HashSeed {
+        HashSeed { lanes }
+    }
+
     /// Tells one seed from another without giving it away.
     #[must_use]
     pub fn id(&self) -> u64 {

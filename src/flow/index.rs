@@ -12,6 +12,8 @@
 //! by a multiplication and not by a mask: 12.8 bytes of index a flow at any capacity.
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
 use arrayvec::ArrayVec;
 
 use super::memory::{Lanes, Mapped, Numbers, equal_lanes, equal_numbers, scale};
@@ -240,6 +242,23 @@ impl Index {
         Home { bucket, tag, empty: at.matching(0), may_have }
     }
 
+    /// Whether one of the hash's two buckets names the entry, whatever they count.
+    pub(super) fn names(&self, hash: u64, entry: u32) -> bool {
+        let (home, tag) = (self.home(hash), tag(hash));
+        let named_in = |bucket: u32| {
+            let bucket = self.buckets.at(bucket);
+            bucket.matching(tag).any(|slot| bucket.entry(slot) == entry)
+        };
+        named_in(home) || named_in(self.other(home, tag))
+    }
+
+    /// Forgets every entry.
+    pub(super) fn clear(&mut self) {
+        for number in 0..self.buckets.len() {
+            *self.buckets.at_mut(number) = Bucket { lanes: Lanes::default(), entries: Numbers::default() };
+        }
+    }
+
     /// The number of the entry that `is_it` says is the one.
     #[inline]
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
@@ -388,16 +407,19 @@ impl Index {
 
     /// Moves a slot to its other bucket, whose slot `to` is empty.
     fn move_slot(&mut self, from: (u32, usize), to: (u32, usize)) {
-        let bucket = self.buckets.at_mut(from.0);
-        let (tag, entry) = (bucket.lane(from.1), bucket.entry(from.1));
-        let was_away = bucket.clear(from.1);
-        if !was_away {
-            bucket.stray_left();
-        }
+        let bucket = self.buckets.at(from.0);
+        let (tag, entry, was_away) = (bucket.lane(from.1), bucket.entry(from.1), bucket.is_away(from.1));
+        // The entry is named at any moment, for whoever takes over from a writer that died here.
         let bucket = self.buckets.at_mut(to.0);
         bucket.fill(to.1, tag, entry, !was_away);
         if was_away {
             bucket.stray_gone();
+        }
+        compiler_fence(Ordering::SeqCst);
+        let bucket = self.buckets.at_mut(from.0);
+        bucket.clear(from.1);
+        if !was_away {
+            bucket.stray_left();
         }
     }
 
@@ -437,6 +459,11 @@ fn cut32(x: u64) -> u32 {
 
 #[cfg(test)]
 impl Index {
+    /// The bucket that names the entry.
+    pub(super) fn bucket_of(&self, hash: u64, entry: u32) -> Option<u32> {
+        self.place(hash, |number| number == entry).map(|(bucket, _)| bucket)
+    }
+
     /// Checks that counts and marks agree with the slots, and returns how many slots are in use. That every
     /// slot names the right entry is for the table to check.
     pub(super) fn audit(&self) -> u32 {

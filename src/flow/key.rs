@@ -126,6 +126,13 @@ impl FlowKey {
         (direction, (addresses ^ of_flow.0) | u64::from(ports ^ of_flow.1) == 0)
     }
 
+    /// Whether a packet can have it: of a version, its lower end the lower one, and nothing where nothing belongs.
+    pub(super) fn may_be(&self) -> bool {
+        let [_, b, c, d, _] = self.words;
+        let narrow = self.version() == 6 || self.version() == 4 && b | c | d == 0;
+        narrow && self.low() <= self.high()
+    }
+
     /// The key as the five words described at the type.
     #[inline]
     #[must_use]
@@ -212,6 +219,19 @@ impl FlowKey {
             (4, Ok(address)) => IpAddr::V4(Ipv4Addr::from_bits(address)),
             _ => IpAddr::V6(Ipv6Addr::from_bits(address)),
         }
+    }
+}
+
+#[cfg(test)]
+impl FlowKey {
+    /// A key of these words, which no packet may have.
+    pub(super) fn tear_to(words: [u64; 5]) -> FlowKey {
+        FlowKey { words }
+    }
+
+    /// Half of it is another's.
+    pub(super) fn tear(&mut self) {
+        self.words[0] ^= 0x0101;
     }
 }
 

@@ -1,18 +1,21 @@
-//! The flow table's memory: one anonymous mapping, in huge pages where there are any, touched once at
-//! start so that no packet waits for the kernel, and cut into typed slices. What it promises: slices
+//! The flow table's memory: one mapping, anonymous or of a file that outlives the process, in huge pages where there are
+//! any, touched once at start so that no packet waits for the kernel, and cut into typed slices. What it promises: slices
 //! never overlap, are zeroed, live as long as anything uses them, and an index can be wrong but never
 //! out of bounds. Beside it the two things asked of the CPU itself, to prefetch a line and to compare
 //! lanes and numbers. The only `unsafe` of the flow room.
 
+use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::account::Account;
 use super::entry::Entry;
 use super::index::Bucket;
-use super::pages::{self, MIB_2, PageKind, Pages};
+use super::kept_links::KeptLink;
+use super::pages::{self, FilePages, MIB_2, PageKind, Pages};
 use super::table::Header;
 
 /// Types that may live in a [`Region`].
@@ -29,6 +32,8 @@ unsafe impl Plain for Bucket {}
 unsafe impl Plain for Header {}
 // SAFETY: `repr(C)`, unsigned numbers only.
 unsafe impl Plain for Account {}
+// SAFETY: `repr(C)`, unsigned numbers only.
+unsafe impl Plain for KeptLink {}
 // SAFETY: a number.
 unsafe impl Plain for u32 {}
 
@@ -56,6 +61,8 @@ impl Drop for Region {
 pub(super) struct Carver {
     region: Arc<Region>,
     used: usize,
+    /// Where what may be used of the region ends.
+    end: usize,
     kind: PageKind,
 }
 
@@ -66,7 +73,7 @@ impl Carver {
         let len = len.max(1);
         if pages == Pages::Small {
             let region = map(len, 0)?;
-            populate(&region)?;
+            region.populate(0, region.len)?;
             return Ok(Carver::of(region, 0, PageKind::Small));
         }
         for (size, log2, kind) in pages::RESERVED {
@@ -75,7 +82,7 @@ impl Carver {
             // own, when it is touched.
             if let Some(rounded) = pages::whole_pages(len, size)
                 && let Ok(region) = map(rounded, flags)
-                && populate(&region).is_ok()
+                && region.populate(0, rounded).is_ok()
             {
                 return Ok(Carver::of(region, 0, kind));
             }
@@ -84,21 +91,66 @@ impl Carver {
         let slack = if len >= MIB_2 { MIB_2 } else { 0 };
         let region = map(len.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?, 0)?;
         if slack == 0 {
-            populate(&region)?;
+            region.populate(0, region.len)?;
             return Ok(Carver::of(region, 0, PageKind::Small));
         }
-        // SAFETY: the range is the mapping just made; the advice changes no contents. If it is refused,
-        // the pages are small, which is seen below.
-        unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_HUGEPAGE) };
-        populate(&region)?;
+        // If it is refused, the pages are small, which is seen below.
+        region.advise(0, region.len, libc::MADV_HUGEPAGE).ok();
+        region.populate(0, region.len)?;
         let start = region.base.as_ptr().align_offset(MIB_2);
-        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-        let huge = pages::are_transparent(&smaps, region.base.as_ptr().addr());
-        Ok(Carver::of(region, start, if huge { PageKind::Transparent } else { PageKind::Small }))
+        let kind = region.transparent(0);
+        Ok(Carver::of(region, start, kind))
+    }
+
+    /// Maps the first `len` bytes of a file, which has them, and all of whose pages are of `page` bytes or of ordinary ones.
+    /// What is written there is the file's, whatever becomes of the process.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there is no memory for it. A file that has no room for its pages is an error here and no
+    /// signal later, provided that nobody cuts it.
+    pub(super) fn map_file(file: &File, len: usize, page: FilePages) -> io::Result<Carver> {
+        let align = if page == FilePages::Small { 4096 } else { page.size().max(MIB_2) };
+        let whole = len.checked_next_multiple_of(page.size()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // Room to begin where a page may begin.
+        let region = map_as(whole.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?, 0, libc::PROT_NONE)?;
+        let start = region.base.as_ptr().align_offset(align);
+        let (flags, access) = (libc::MAP_SHARED | libc::MAP_FIXED, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: the range lies within the mapping just made, which nothing refers to yet and which it takes the place of;
+        // the region gives back both.
+        let at = unsafe {
+            libc::mmap(region.base.as_ptr().add(start).cast(), whole, access, flags, file.as_raw_fd(), 0)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // A core dump of the daemon is large enough, and clients' addresses are nobody's business.
+        region.advise(start, whole, libc::MADV_DONTDUMP).ok();
+        if page == FilePages::Transparent {
+            region.advise(start, whole, libc::MADV_HUGEPAGE).ok();
+        }
+        region.populate(start, whole)?;
+        let kind = match page {
+            FilePages::Small => PageKind::Small,
+            FilePages::Transparent => match region.transparent(start) {
+                // Memory files have huge pages by themselves only where an administrator has said so. Asked for
+                // so they have them from Linux 6.1 on.
+                PageKind::Small => {
+                    let huge = whole / MIB_2 * MIB_2;
+                    region.advise(start, huge, libc::MADV_COLLAPSE).ok();
+                    region.transparent(start)
+                }
+                kind => kind,
+            },
+            FilePages::Reserved { size } if size >= 1 << 30 => PageKind::Reserved1G,
+            FilePages::Reserved { .. } => PageKind::Reserved2M,
+        };
+        let mut carver = Carver::of(region, start, kind);
+        carver.end = start + whole;
+        Ok(carver)
     }
 
     fn of(region: Region, used: usize, kind: PageKind) -> Carver {
-        Carver { region: Arc::new(region), used, kind }
+        Carver { end: region.len, region: Arc::new(region), used, kind }
     }
 
     /// What pages the region has.
@@ -106,19 +158,19 @@ impl Carver {
         self.kind
     }
 
-    /// How many bytes the region takes, all pages whole.
+    /// How many bytes of memory the region takes, all pages whole.
     pub(super) fn len(&self) -> usize {
-        self.region.len
+        self.end
     }
 
-    /// The next `len` values of `T`, all zero bits. At least one; `None` if the region has no room for
+    /// The next `len` values of `T`, all zero bits in a mapping of its own or a fresh file. At least one; `None` if the region has no room for
     /// them.
     pub(super) fn carve<T: Plain>(&mut self, len: u32) -> Option<Mapped<T>> {
         let last = len.checked_sub(1)?;
         let start = self.used.checked_next_multiple_of(align_of::<T>())?;
         let bytes = usize::try_from(len).ok()?.checked_mul(size_of::<T>())?;
         let end = start.checked_add(bytes)?;
-        if end > self.region.len {
+        if end > self.end {
             return None;
         }
         self.used = end;
@@ -130,11 +182,14 @@ impl Carver {
 
 /// A mapping in whole pages, of which none is there yet.
 fn map(len: usize, flags: libc::c_int) -> io::Result<Region> {
+    map_as(len, flags, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+fn map_as(len: usize, flags: libc::c_int, access: libc::c_int) -> io::Result<Region> {
     let len = len.checked_next_multiple_of(4096).ok_or(io::ErrorKind::OutOfMemory)?;
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
-    let base =
-        unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -142,24 +197,39 @@ fn map(len: usize, flags: libc::c_int) -> io::Result<Region> {
     Ok(Region { base, len })
 }
 
-/// Has every page of a fresh mapping brought in, zeroed, next to the core that calls this.
-fn populate(region: &Region) -> io::Result<()> {
-    // SAFETY: the range is one mapping of ours, which nothing else refers to yet; its contents stay.
-    let done = unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_POPULATE_WRITE) };
-    if done == 0 {
-        return Ok(());
+impl Region {
+    /// Gives the kernel a piece of advice that changes no contents, about a part of the region: what is beyond it is left out.
+    fn advise(&self, start: usize, len: usize, advice: libc::c_int) -> io::Result<()> {
+        let start = start.min(self.len);
+        let len = len.min(self.len - start);
+        // SAFETY: the range lies within a mapping of ours; every advice given in this file keeps its contents.
+        let done = unsafe { libc::madvise(self.base.as_ptr().add(start).cast(), len, advice) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
-    let error = io::Error::last_os_error();
-    if error.raw_os_error() != Some(libc::EINVAL) {
-        return Err(error);
+
+    /// Has every page of a part of a mapping brought in, a fresh one zeroed, next to the core that calls this.
+    fn populate(&self, start: usize, len: usize) -> io::Result<()> {
+        match self.advise(start, len, libc::MADV_POPULATE_WRITE) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            done => return done,
+        }
+        // A kernel before 5.14. 4 KiB steps, as nobody says whether a huge page was given.
+        for offset in (start..start.saturating_add(len).min(self.len)).step_by(4096) {
+            // SAFETY: inside the mapping. Volatile, or the compiler would leave out the write of what is there.
+            unsafe {
+                let place = self.base.as_ptr().add(offset);
+                place.write_volatile(place.read_volatile());
+            }
+        }
+        Ok(())
     }
-    // A kernel before 5.14. 4 KiB steps, as nobody says whether a huge page was given.
-    for offset in (0..region.len).step_by(4096) {
-        // SAFETY: inside the mapping. Volatile, or the compiler would leave out a write of the zero
-        // that is there.
-        unsafe { region.base.as_ptr().add(offset).write_volatile(0) };
+
+    /// Whether the mapping that has this place is mostly in huge pages that were not reserved.
+    fn transparent(&self, place: usize) -> PageKind {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let huge = pages::are_transparent(&smaps, self.base.as_ptr().addr() + place);
+        if huge { PageKind::Transparent } else { PageKind::Small }
     }
-    Ok(())
 }
 
 /// A slice of a region. It owns its part: nothing else reads or writes it.
@@ -320,103 +390,4 @@ pub(super) fn equal_lanes_portable(lanes: &Lanes, wanted: u16) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn lanes_are_compared_exactly_by_either_way(lanes: [u16; 12], wanted: u16) {
-            // Neighbouring values, where a borrow or carry from lane to lane would show.
-            let near = |lane: u16| [wanted, wanted ^ 1, wanted ^ 0x8000, lane][usize::from(lane & 3)];
-            let lanes = lanes.map(near);
-            let expected = (0..12).filter(|i| lanes[*i] == wanted).fold(0, |bits, i| bits | 1 << i);
-            prop_assert_eq!(equal_lanes_portable(&lanes, wanted), expected);
-            prop_assert_eq!(equal_lanes(&lanes, wanted) & 0xfff, expected);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn numbers_are_compared_exactly(numbers: [u32; 10], wanted: u32) {
-            // Each differs from the wanted one by a bit, or does not, or by as many as come.
-            let near = |number: u32| [wanted, wanted ^ 1 << (number >> 27), wanted ^ 1 << 15, number][number as usize & 3];
-            for (numbers, wanted) in [(numbers.map(near), wanted), ([0; 10], 0), ([1; 10], 0)] {
-                let expected = (0..10).filter(|i| numbers[*i] == wanted).fold(0, |bits, i| bits | 1 << i);
-                prop_assert_eq!(equal_numbers(&numbers, wanted) & 0x3ff, expected);
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_number_leads_to_a_value_in_proportion(len in 1..2000_u32, x: u32) {
-            let mut carver = Carver::map(len as usize * 8, Pages::Small).unwrap();
-            let mut numbers = carver.carve::<u64>(len).unwrap();
-            for i in 0..len {
-                *numbers.at_mut(i) = u64::from(i);
-            }
-            let expected = u128::from(x) * u128::from(len) / (1 << 32);
-            prop_assert_eq!(u128::from(*numbers.at_scaled(x)), expected);
-            prop_assert_eq!(u64::from(scale(x, len)), *numbers.at_scaled(x));
-            prop_assert_eq!(*numbers.at_scaled(u32::MAX), u64::from(len) - 1);
-        }
-    }
-
-    // SAFETY: a number.
-    unsafe impl Plain for u64 {}
-
-    #[test]
-    fn slices_are_zeroed_aligned_apart_and_outlive_the_carver() {
-        let (mut numbers, mut entries) = {
-            let mut carver = Carver::map(3 * 8 + 63 + 2 * 64, Pages::Small).unwrap();
-            assert_eq!(carver.kind(), PageKind::Small);
-            (carver.carve::<u64>(3).unwrap(), carver.carve::<Entry>(2).unwrap())
-        };
-        assert_eq!(std::ptr::from_ref(entries.at(0)).align_offset(64), 0);
-        for i in 0..3 {
-            assert_eq!(*numbers.at(i), 0);
-            *numbers.at_mut(i) = u64::MAX;
-        }
-        assert_eq!(entries.at(0).last_seen.0, 0, "not written through the other slice");
-        entries.at_mut(1).last_seen.0 = 5;
-        assert_eq!((*numbers.at(2), entries.at(1).last_seen.0), (u64::MAX, 5));
-    }
-
-    #[test]
-    fn an_index_out_of_range_is_the_last_value() {
-        let mut carver = Carver::map(4 * 8, Pages::Small).unwrap();
-        let mut numbers = carver.carve::<u64>(4).unwrap();
-        *numbers.at_mut(u32::MAX) = 9;
-        assert_eq!((*numbers.at(3), *numbers.at(4), *numbers.at(2)), (9, 9, 0));
-        numbers.prefetch(u32::MAX);
-        assert_eq!(numbers.len(), 4);
-    }
-
-    #[test]
-    fn more_than_there_is_and_nothing_at_all_are_not_given() {
-        let mut carver = Carver::map(4096, Pages::Small).unwrap();
-        assert!(carver.carve::<u64>(0).is_none());
-        assert!(carver.carve::<Entry>(u32::MAX).is_none());
-        assert!(carver.carve::<u64>(512).is_some());
-        assert!(carver.carve::<u64>(1).is_none());
-    }
-
-    #[test]
-    fn huge_pages_or_not_a_large_region_is_had_and_can_be_filled() {
-        let mut carver = Carver::map(8 << 20, Pages::Huge).unwrap();
-        let mut numbers = carver.carve::<u64>(1 << 20).unwrap();
-        for i in 0..numbers.len() {
-            *numbers.at_mut(i) = u64::from(i);
-        }
-        assert_eq!(*numbers.at(777_777), 777_777);
-        assert!(carver.len() >= 8 << 20 && carver.len() <= 10 << 20);
-    }
-
-    #[test]
-    fn more_than_the_machine_has_is_an_error() {
-        assert!(Carver::map(usize::MAX / 2, Pages::Huge).is_err());
-        assert!(Carver::map(usize::MAX, Pages::Huge).is_err());
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ mod entry;
 mod free;
 mod hash;
 mod index;
+mod kept_links;
 mod key;
 mod memory;
 mod pages;
@@ -23,10 +24,12 @@ pub use account::{Account, Accounts};
 pub use cookie::{Cookie, CookieLayout, CookieSpace, DecodedCookie, OwnCookies};
 pub use entry::{Entry, FlowFlags, FlowState, LinkId};
 pub use hash::{HashSeed, Tuple};
+pub use kept_links::{KeptLinks, LINKS, MAX_HEADER};
 pub use key::{Direction, FlowKey, V4Flows};
 pub use memory::prefetch;
-pub use pages::{PageKind, Pages};
+pub use pages::{FilePages, PageKind, Pages};
 pub use table::{
-    EntryId, Guess, Inserted, NewEntry, NotInserted, Probe, Seat, StaleCookie, Table, TableConfig, TableError,
+    Beat, EntryId, Guess, InFile, Inserted, Keep, LAYOUT, NewEntry, NotFound, NotInserted, NotThisTable,
+    Probe, Seat, StaleCookie, Table, TableConfig, TableError, TakenOver,
 };
 pub use timers::{Ended, Timers, expiry};

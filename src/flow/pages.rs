@@ -13,6 +13,37 @@ pub enum Pages {
     Small,
 }
 
+/// What pages a file has whose memory a table is to be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilePages {
+    /// Ordinary pages, to be left alone.
+    Small,
+    /// Ordinary ones, that the kernel is to make huge pages of if it can.
+    Transparent,
+    /// Reserved huge pages.
+    Reserved {
+        /// Bytes of a page.
+        size: usize,
+    },
+}
+
+impl FilePages {
+    /// Bytes that a file is a multiple of.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            FilePages::Small | FilePages::Transparent => 4096,
+            FilePages::Reserved { size } => size.max(4096),
+        }
+    }
+
+    /// What a file has to be as long as, for so many bytes of a table.
+    #[must_use]
+    pub fn whole(self, bytes: usize) -> usize {
+        bytes.checked_next_multiple_of(self.size()).unwrap_or(usize::MAX)
+    }
+}
+
 /// What pages were given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
@@ -54,22 +85,27 @@ pub(super) fn whole_pages(len: usize, size: usize) -> Option<usize> {
 /// Whether more than half of the mapping that `address` is in lies in huge pages, by what
 /// `/proc/self/smaps` says.
 pub(super) fn are_transparent(smaps: &str, address: usize) -> bool {
-    let mut lines = smaps.lines().skip_while(|line| !begins_mapping(line, address)).skip(1);
-    let mut kib = |name: &str| -> Option<u64> {
-        let line = lines.find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    // In this order in the file.
-    let (size, huge) = (kib("Size:"), kib("AnonHugePages:"));
-    size.zip(huge).is_some_and(|(size, huge)| huge > size / 2)
+    let of_mapping =
+        smaps.lines().skip_while(|line| !range(line).is_some_and(|range| range.contains(&address)));
+    let (mut size, mut huge) = (0, 0);
+    for line in of_mapping.skip(1).take_while(|line| range(line).is_none()) {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let kib: u64 = value.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
+        match name {
+            "Size" => size = kib,
+            // Of memory of its own, and of a memory file's.
+            "AnonHugePages" | "ShmemPmdMapped" => huge += kib,
+            _ => {}
+        }
+    }
+    huge > size / 2
 }
 
-/// Whether this is the first line of a mapping's part, and the mapping has the address:
-/// `7f2e80000000-7f2e85000000 rw-p 00000000 00:00 0`.
-fn begins_mapping(line: &str, address: usize) -> bool {
-    let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+/// The addresses of a mapping's part, if this is its first line: `7f2e80000000-7f2e85000000 rw-p 00000000 00:00 0`.
+fn range(line: &str) -> Option<std::ops::Range<usize>> {
+    let (from, to) = line.split(' ').next()?.split_once('-')?;
     let hex = |number: &str| usize::from_str_radix(number, 16).ok();
-    range.and_then(|(from, to)| Some(hex(from)?..hex(to)?)).is_some_and(|range| range.contains(&address))
+    Some(hex(from)?..hex(to)?)
 }
 
 #[cfg(test)]
@@ -108,12 +144,17 @@ Size:              81920 kB
 AnonHugePages:     79872 kB
 7f2e90000000-7f2e90001000 r--p 00000000 00:00 0 
 Size:                  4 kB
+7f2e91000000-7f2e91200000 rw-s 00000000 00:01 17                         /dev/shm/flowgate/worker-0
+Size:               2048 kB
+AnonHugePages:         0 kB
+ShmemPmdMapped:     2048 kB
 ";
         assert!(!are_transparent(smaps, 0x7f2e_8000_0000), "half of it");
         assert!(!are_transparent(smaps, 0x7f2e_84ff_ffff));
         assert!(are_transparent(smaps, 0x7f2e_8500_0000));
         assert!(!are_transparent(smaps, 0x7f2e_8a00_0000), "of no mapping");
         assert!(!are_transparent(smaps, 0x7f2e_9000_0000), "of which it does not say");
+        assert!(are_transparent(smaps, 0x7f2e_9100_0000), "a file's");
         assert!(!are_transparent("", 0x7f2e_8500_0000));
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Ends {
 }
 
 /// Marks a gap; what is below it is the gap's length, at either end of it.
-const GAP: u32 = 1 << 31;
+pub(super) const GAP: u32 = 1 << 31;
 
 /// Steps of moving up for each flow that joins.
 const STEPS: u32 = 17;
@@ -55,6 +55,14 @@ impl Queue {
     /// A queue of at most `capacity` flows in memory of its own, of [`places_for`](Queue::places_for) so many.
     pub(super) fn new(places: Mapped<u32>, capacity: u32) -> Queue {
         Queue { places, long: capacity + capacity / 8 + SPARE / 2 }
+    }
+
+    /// What is in its places, gaps among them, from the oldest on; anything, if it was left half written.
+    pub(super) fn numbers(&self, ends: Ends) -> impl Iterator<Item = u32> {
+        let size = self.places.len();
+        let whole = ends.first < size && ends.len <= size;
+        let len = if whole { ends.len } else { 0 };
+        (0..len).map(move |ahead| *self.places.at(self.after(ends.first, ahead)))
     }
 
     /// The oldest flow's entry.
@@ -209,7 +217,20 @@ impl Queue {
 }
 
 #[cfg(test)]
+impl Ends {
+    /// Any numbers.
+    pub(super) fn torn(first: u32, len: u32) -> Ends {
+        Ends { first, len, moved_up: 7 }
+    }
+}
+
+#[cfg(test)]
 impl Queue {
+    /// Has every place say the same.
+    pub(super) fn spoil(&mut self, number: u32) {
+        (0..self.places.len()).for_each(|place| *self.places.at_mut(place) = number);
+    }
+
     /// How many flows it has, walked, with every place and gap checked.
     pub(super) fn audit(&self, ends: Ends, entries: &Mapped<Entry>) -> u32 {
         assert!(ends.len <= self.places.len());

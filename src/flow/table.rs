@@ -3,17 +3,19 @@
 //! # Layout
 //!
 //! ```text
-//! header (2 lines)   identity, queue ends, counts, ageing hand
+//! header (4 lines)   identity; queue ends, counts, ageing hand, last round     (table/header.rs)
 //! index              buckets of 64 bytes: ten 16-bit tags, ten 32-bit entry numbers    (index.rs)
 //! slab               entries of 64 bytes, by number, and one that is no flow's         (entry.rs)
 //! rings              32-bit numbers of the free entries, in order                      (free.rs)
 //!                    and of those that may go, two, each a quarter longer              (queue.rs)
+//! headers            link-layer headers that entries refer to, of a table in a file    (kept_links.rs)
 //! ```
 //!
 //! All of it is one mapping (memory.rs) of a size fixed by the capacity: 64 bytes of entry, 12.8 of index and 14
 //! of rings a flow, 90.8 in all; 2^20 flows take 91 MiB, 2^23 take 727. Everything refers by number, nothing
-//! by address, and the header says what it is, so that the same bytes could be a file that a restarted
-//! daemon takes over.
+//! by address, and the header says what it is, so that the same bytes can be a file that a restarted
+//! daemon takes over (table/takeover.rs). For its sake an entry's key is written last and its name in the index
+//! first: an entry that the index names by its key's own hash is whole, wherever its writer died.
 //!
 //! # Cost
 //!
@@ -59,23 +61,32 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::cookie::{CookieLayout, OwnCookies};
-use super::entry::{Entry, FlowState, STATES};
-use super::free::{Ends, FreeRing};
+use super::entry::{Entry, FlowState};
+use super::free::FreeRing;
 use super::hash::HashSeed;
-use super::index::{Bucket, Index, Vacancy};
+use super::index::{Index, Vacancy};
+use super::kept_links::KeptLinks;
 use super::key::FlowKey;
-use super::memory::{Carver, Mapped};
+use super::memory::Mapped;
 use super::pages::PageKind;
-use super::queue::{self, Queue};
+use super::queue::Queue;
 
 mod config;
 mod hand;
+mod header;
 mod look_up;
+mod made;
+mod takeover;
 
 pub use config::{Inserted, NewEntry, NotInserted, TableConfig, TableError};
+pub(super) use header::Header;
+pub use header::{Beat, LAYOUT, NotThisTable};
 pub use look_up::{Guess, Probe, StaleCookie};
+pub use made::{InFile, NotFound};
+pub use takeover::{Keep, TakenOver};
 
 /// An entry of one table. Good until its flow is removed; after that it may be another flow's, which the
 /// key tells.
@@ -94,37 +105,6 @@ impl EntryId {
 /// What one worker with one generation of four bits leaves for entry numbers.
 const MAX_CAPACITY: u32 = 1 << 27;
 
-/// "flowgate" in ASCII.
-const MAGIC: u64 = u64::from_be_bytes(*b"flowgate");
-/// Changes with anything in the layout of header, index or entries.
-const LAYOUT: u32 = 5;
-
-/// Says what a region holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-struct Identity {
-    magic: u64,
-    seed_id: u64,
-    layout: u32,
-    capacity: u32,
-    buckets: u32,
-    worker: u16,
-    workers: u16,
-}
-
-/// All that changes beside index, entries and ring.
-#[repr(C, align(64))]
-pub(super) struct Header {
-    identity: Identity,
-    free: Ends,
-    half_open: queue::Ends,
-    ended: queue::Ends,
-    /// Entries below this number have been used; those from it on are free and not in the ring.
-    fresh: u32,
-    hand: u32,
-    counts: [u32; STATES],
-}
-
 /// See the module.
 pub struct Table {
     header: Mapped<Header>,
@@ -138,53 +118,13 @@ pub struct Table {
     seed: HashSeed,
     cookies: CookieLayout,
     own_cookies: OwnCookies,
+    /// Until they are asked for.
+    kept_links: Option<KeptLinks>,
     pages: PageKind,
     bytes: usize,
 }
 
 impl Table {
-    /// Maps and touches the table's memory. To be called on the core that will use it, so that it comes from
-    /// that core's memory; it is the only call that may take long.
-    ///
-    /// # Errors
-    /// If the capacity is out of range, cookies would have too few bits, or memory is short.
-    pub fn new(config: TableConfig) -> Result<Table, TableError> {
-        let TableConfig { capacity, worker, workers, pages, seed } = config;
-        if !(1..=MAX_CAPACITY).contains(&capacity) {
-            return Err(TableError::Capacity(capacity));
-        }
-        let cookies = CookieLayout::new(u32::from(workers), capacity)?;
-        let own_cookies = cookies.own(worker);
-        let buckets = Index::buckets_for(capacity);
-        let lines = (size_of::<Header>() / 64) as u64 + u64::from(buckets) + u64::from(capacity) + 1;
-        let queue = Queue::places_for(capacity);
-        let numbers = u64::from(capacity) + 2 * u64::from(queue);
-        let bytes = usize::try_from(lines * 64 + numbers * 4).unwrap_or(usize::MAX);
-        let memory = |source| TableError::Memory { capacity, bytes, source };
-        let mut carver = Carver::map(bytes, pages).map_err(memory)?;
-        let short = || memory(std::io::ErrorKind::OutOfMemory.into());
-        let mut header = carver.carve::<Header>(1).ok_or_else(short)?;
-        let index = Index::new(carver.carve::<Bucket>(buckets).ok_or_else(short)?);
-        let mut entries = carver.carve::<Entry>(capacity + 1).ok_or_else(short)?;
-        entries.at_mut(capacity).set_key(&FlowKey::NONE);
-        let free = FreeRing::new(carver.carve::<u32>(capacity).ok_or_else(short)?);
-        let half_open = Queue::new(carver.carve::<u32>(queue).ok_or_else(short)?, capacity);
-        let ended = Queue::new(carver.carve::<u32>(queue).ok_or_else(short)?, capacity);
-        let header_now = header.at_mut(0);
-        header_now.identity = Identity {
-            magic: MAGIC,
-            seed_id: seed.id(),
-            layout: LAYOUT,
-            capacity,
-            buckets,
-            worker: u16::from(worker.0),
-            workers: u16::from(workers),
-        };
-        header_now.counts[FlowState::Free.index()] = capacity;
-        let (pages, bytes) = (carver.kind(), carver.len());
-        Ok(Table { header, index, entries, free, half_open, ended, seed, cookies, own_cookies, pages, bytes })
-    }
-
     /// Makes an entry for a flow that has none, if need be in the place of one that may go (F-12).
     ///
     /// # Errors
@@ -228,25 +168,25 @@ impl Table {
     ) -> (EntryId, &Entry) {
         let number = match room {
             Room::Unused(number) => {
-                self.header.at_mut(0).fresh = number + 1;
+                self.header.at_mut(0).changing.fresh = number + 1;
                 self.prefetch_new(AHEAD);
                 number
             }
             Room::Free(number) => {
-                self.free.take(&mut self.header.at_mut(0).free);
+                self.free.take(&mut self.header.at_mut(0).changing.free);
                 self.prefetch_new(AHEAD);
                 number
             }
             Room::Ended(number) => {
                 gone(EntryId(number), self.entries.at(number));
                 self.leave_bucket(number);
-                self.ended.pop(&mut self.header.at_mut(0).ended);
+                self.ended.pop(&mut self.header.at_mut(0).changing.ended);
                 number
             }
             Room::HalfOpen(number) => {
                 gone(EntryId(number), self.entries.at(number));
                 self.leave_bucket(number);
-                self.half_open.pop(&mut self.header.at_mut(0).half_open);
+                self.half_open.pop(&mut self.header.at_mut(0).changing.half_open);
                 number
             }
         };
@@ -280,7 +220,7 @@ impl Table {
             self.shift(number, FlowState::Free);
             // No look-up that is under way shall take it for the flow's.
             self.entries.at_mut(number).set_key(&FlowKey::NONE);
-            self.free.give(&mut self.header.at_mut(0).free, number);
+            self.free.give(&mut self.header.at_mut(0).changing.free, number);
         }
     }
 
@@ -295,7 +235,7 @@ impl Table {
     /// ones of a burst.
     #[inline(always)]
     pub fn prefetch_new(&self, ahead: u32) {
-        let header = self.header.at(0);
+        let header = &self.header.at(0).changing;
         let fresh = header.fresh.saturating_add(ahead);
         if fresh < self.capacity() {
             self.entries.prefetch(fresh);
@@ -309,7 +249,7 @@ impl Table {
     /// for as many new flows as are made, before them or after.
     #[inline(always)]
     pub fn look_ahead(&self, flows: u32) {
-        let header = self.header.at(0);
+        let header = &self.header.at(0).changing;
         if header.counts[FlowState::Free.index()] > 0 {
             return;
         }
@@ -331,7 +271,7 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn count(&self, state: FlowState) -> u32 {
-        self.header.at(0).counts[state.index()]
+        self.header.at(0).changing.counts[state.index()]
     }
 
     /// How many flows have an entry, remembered ones among them.
@@ -370,7 +310,7 @@ impl Table {
     /// The entry that the next new flow will have.
     #[inline(always)]
     fn room(&self) -> Option<Room> {
-        let header = self.header.at(0);
+        let header = &self.header.at(0).changing;
         if header.counts[FlowState::Free.index()] == 0 {
             let ended = self.ended.first(header.ended).map(Room::Ended);
             return ended.or_else(|| self.half_open.first(header.half_open).map(Room::HalfOpen));
@@ -410,7 +350,7 @@ impl Table {
     #[inline]
     fn leave_queue(&mut self, number: u32) {
         let entry = self.entries.at(number);
-        let header = self.header.at_mut(0);
+        let header = &mut self.header.at_mut(0).changing;
         let (queue, ends) = match entry.state() {
             FlowState::HalfOpen => (&mut self.half_open, &mut header.half_open),
             FlowState::Closed | FlowState::Expired | FlowState::Owing => (&mut self.ended, &mut header.ended),
@@ -427,15 +367,17 @@ impl Table {
         }
         let place = self.enter_queue(number, new.state);
         let entry = self.entries.at_mut(number);
-        let counts = &mut self.header.at_mut(0).counts;
+        let counts = &mut self.header.at_mut(0).changing.counts;
         counts[entry.state().index()] -= 1;
         counts[new.state.index()] += 1;
         // Before what is beside it is written, as a load that meets half a store waits for it.
         let generation = self.cookies.next_generation(entry.cookie_generation);
+        entry.begin(generation, &new, place, whereabouts);
         if let Some(key) = key {
+            // Last, as it is what makes the entry the flow's for whoever takes over from a writer that died here.
+            compiler_fence(Ordering::SeqCst);
             entry.set_key(key);
         }
-        entry.begin(generation, &new, place, whereabouts);
         entry
     }
 
@@ -458,7 +400,7 @@ impl Table {
             FlowState::Free | FlowState::Established | FlowState::Other => 0,
         };
         let entry = self.entries.at_mut(number);
-        let counts = &mut self.header.at_mut(0).counts;
+        let counts = &mut self.header.at_mut(0).changing.counts;
         counts[entry.state().index()] -= 1;
         counts[state.index()] += 1;
         entry.change_state(state, place, whereabouts);
@@ -467,7 +409,7 @@ impl Table {
     /// Puts an entry, which is in none, into the queue of a state, if there is one; returns its place.
     #[inline(always)]
     fn enter_queue(&mut self, number: u32, state: FlowState) -> u32 {
-        let header = self.header.at_mut(0);
+        let header = &mut self.header.at_mut(0).changing;
         let (queue, ends) = match state {
             FlowState::HalfOpen => (&mut self.half_open, &mut header.half_open),
             FlowState::Closed | FlowState::Expired | FlowState::Owing => (&mut self.ended, &mut header.ended),

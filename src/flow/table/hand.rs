@@ -3,7 +3,8 @@
 
 use arrayvec::ArrayVec;
 
-use super::{EntryId, Header, Table};
+use super::header::Changing;
+use super::{EntryId, Table};
 use crate::flow::entry::{Entry, FlowState};
 use crate::flow::timers::{Ended, Timers};
 use crate::id::Millis;
@@ -27,7 +28,7 @@ impl Table {
         timers: impl Fn(&Entry) -> Timers,
         mut ended: impl FnMut(EntryId, &Entry, Ended),
     ) {
-        let Header { fresh, hand, .. } = *self.header.at(0);
+        let Changing { fresh, hand, .. } = self.header.at(0).changing;
         let mut left = steps.min(fresh);
         let mut at = hand;
         while left > 0 {
@@ -58,13 +59,13 @@ impl Table {
                 }
             }
         }
-        self.header.at_mut(0).hand = at;
+        self.header.at_mut(0).changing.hand = at;
     }
 
     /// Shows `steps` entries from number `from` on, those that hold a flow, and returns where to go on;
     /// `None` at the end. Flows that come or go between two calls may be missed.
     pub fn scan(&self, from: u32, steps: u32, mut show: impl FnMut(EntryId, &Entry)) -> Option<u32> {
-        let fresh = self.header.at(0).fresh;
+        let fresh = self.header.at(0).changing.fresh;
         let end = from.saturating_add(steps).min(fresh);
         for number in from..end {
             let entry = self.entries.at(number);

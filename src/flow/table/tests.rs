@@ -3,10 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::flow::entry::STATES;
 use crate::flow::{Cookie, Direction, Ended, FlowFlags, LinkId, Pages, Timers};
 use crate::id::{EndpointId, Millis, TargetId, WorkerId};
 
+mod killed;
 mod model;
+mod takeover;
 
 fn table(capacity: u32) -> Table {
     table_of(capacity, 0, 1)
@@ -64,10 +67,10 @@ impl Table {
                 assert_eq!(found, Some(EntryId(number)), "an entry is found by its own key");
             }
         }
-        assert_eq!(counts, self.header.at(0).counts);
+        assert_eq!(counts, self.header.at(0).changing.counts);
         assert_eq!(self.index.audit(), self.len(), "the index names entries in use, each once");
         assert_eq!(self.entries.at(u32::MAX).key(), &FlowKey::NONE, "what is no entry names no flow");
-        let header = self.header.at(0);
+        let header = &self.header.at(0).changing;
         let unused = self.capacity() - header.fresh;
         assert_eq!(header.free.len() + unused, self.count(FlowState::Free));
         let half_open = self.half_open.audit(header.half_open, &self.entries);

@@ -11,12 +11,29 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Insert { n: u32, state: FlowState },
-    SetState { n: u32, state: FlowState },
-    Renew { n: u32 },
-    Remove { n: u32 },
-    Touch { n: u32 },
-    Age { steps: u32, ms: u32 },
+    Insert {
+        n: u32,
+        state: FlowState,
+    },
+    SetState {
+        n: u32,
+        state: FlowState,
+    },
+    Renew {
+        n: u32,
+    },
+    Remove {
+        n: u32,
+    },
+    Touch {
+        n: u32,
+    },
+    Age {
+        steps: u32,
+        ms: u32,
+    },
+    /// The process ends and another takes over.
+    TakeOver,
 }
 
 /// Three times as many keys as the largest table has entries.
@@ -39,6 +56,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => (0..KEYS).prop_map(|n| Op::Remove { n }),
         2 => (0..KEYS).prop_map(|n| Op::Touch { n }),
         1 => (0..60_u32, 0..50_u32).prop_map(|(steps, ms)| Op::Age { steps, ms }),
+        1 => Just(Op::TakeOver),
     ];
     proptest::collection::vec(op, 1..400)
 }
@@ -96,13 +114,15 @@ fn number_of(key: &FlowKey) -> u32 {
 }
 
 fn check(capacity: u32, start: Millis, ops: Vec<Op>) -> Result<(), TestCaseError> {
-    let mut table = table(capacity);
+    let place = takeover::Place::new(capacity);
+    let mut table = place.create();
     let mut model = Model::default();
     let mut now = start;
     let fresh = |n: u32, state, now| NewEntry { target: TargetId(n as u16), now, ..new(state) };
     for op in ops {
         let newest = TargetId(0);
         match op {
+            Op::TakeOver => {}
             Op::Insert { n, state } => {
                 let key = super::key(n);
                 match table.insert(table.hash(&key), &key, fresh(n, state, now)) {
@@ -191,6 +211,11 @@ fn check(capacity: u32, start: Millis, ops: Vec<Op>) -> Result<(), TestCaseError
                     prop_assert_eq!(model.flows.values().filter(due).count(), 0, "a whole round ends all");
                 }
             }
+        }
+        if matches!(op, Op::TakeOver) {
+            table = place.find();
+            let came = table.take_over(|_| Keep::Yes);
+            prop_assert_eq!(came, TakenOver { kept: model.flows.len() as u32, ..TakenOver::default() });
         }
         table.audit();
         prop_assert_eq!(table.len() as usize, model.flows.len());
