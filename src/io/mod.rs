@@ -2,7 +2,7 @@
 //! packet; DPDK stands behind them in the daemon, plain memory in tests.
 //!
 //! Beside them, what a worker needs of the machine: a [`clock`], a place on a CPU ([`affinity`]),
-//! hugepages, and the arguments that DPDK is started with ([`eal_config`]). And what the kernel alone knows of
+//! hugepages, files in memory that outlive the process ([`shelf`]), and the arguments that DPDK is started with ([`eal_config`]). And what the kernel alone knows of
 //! whoever connects to the control socket ([`peer`]).
 
 use arrayvec::ArrayVec;
@@ -16,6 +16,7 @@ pub mod hugepages;
 pub mod isa;
 pub mod memory;
 pub mod peer;
+pub mod shelf;
 pub mod tap;
 
 /// Packets handled together, at most; no packet waits for others. Twice DPDK's customary burst: what a packet needs of
