@@ -59,6 +59,30 @@ fn a_daemon_without_ports_answers_keeps_objects_and_touches_nothing() {
 }
 
 #[test]
+fn a_document_that_is_given_after_an_idle_start_still_seeds_the_state() {
+    let place = Place::new("");
+    let mut idle = place.start(&mut place.command());
+    wait_for("the socket", || place.path("socket").exists());
+    idle.signal(Signal::SIGTERM);
+    assert!(idle.ended().success(), "{}", place.log());
+    let document = place.path("objects.json");
+    std::fs::write(&document, r#"{"version": 1, "target_groups": [{"name": "seeded", "targets": []}]}"#)
+        .expect("writable");
+    // Before the first table of the file.
+    place.write(&format!("objects = {document:?}\n"));
+    let _seeded = place.start(&mut place.command());
+    wait_for("the socket", || place.path("socket").exists());
+    let groups = place.flowgate(&[
+        "describe-target-groups",
+        "--query",
+        "TargetGroups[].TargetGroupName",
+        "--output",
+        "text",
+    ]);
+    assert_eq!(String::from_utf8_lossy(&groups.stdout).trim(), "seeded");
+}
+
+#[test]
 fn a_second_daemon_on_the_same_state_is_refused_in_one_sentence_and_the_first_goes_on() {
     let place = Place::new("");
     let mut daemon = place.start(&mut place.command());

@@ -94,7 +94,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
     let facts = node_facts(config, &devices, interfaces);
     let (links, workers) = build_workers(config, &devices, &seed, host_ports)?;
-    if is_seed {
+    // An idle node is not set up yet: a document that it is given with its ports is still to seed it.
+    if is_seed && !(config.is_idle() && config.objects.is_none()) {
         // What is stored already need not be again: a full disk keeps nobody from a restart.
         let now = u64::try_from(Timestamp::now().unix_ms()).unwrap_or(0);
         store.save(&state, Some(ChangeRecord::new(&State::default(), &state, now, Some("the seed"))))?;
