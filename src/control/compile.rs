@@ -145,6 +145,14 @@ impl Compiler {
         }
     }
 
+    /// One that has built nothing yet, for the same node as it is now.
+    #[must_use]
+    pub fn anew(&self) -> Compiler {
+        let mut anew = Compiler::new(self.node.clone(), self.choice_seed.clone());
+        anew.gateways.clone_from(&self.gateways);
+        anew
+    }
+
     /// The node's facts.
     pub fn node(&self) -> &NodeFacts {
         &self.node

@@ -12,6 +12,7 @@ mod accounts;
 mod capture;
 mod changes;
 mod counters;
+mod drains;
 mod endpoints;
 mod explain;
 mod failovers;
@@ -31,39 +32,42 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::capture::Names;
 use super::compile::{Compiler, condition};
-use super::drain::DrainClocks;
 use super::events::{Event, Timestamp, What};
 use super::health::damping::Verdict;
-use super::health::{HealthEngine, HealthEvent, TargetKey};
+use super::health::{HealthEngine, HealthEvent, Moment, TargetKey};
 use super::histogram::{DISK_BOUNDS, Histogram};
+use super::kept::Kept;
 use super::logging::LogControl;
 use super::model::{MAX_TARGETS, State};
 use super::monitor::metrics::Buffers;
 use super::neighbours::Hop;
 use super::netlink::News;
+use super::panics::Panic;
 use super::resume::{self, SharedKeeper};
 use super::slots::Slots;
 use super::store::Store;
+use super::whole::Whole;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
 use accounts::Accounts;
 pub use accounts::Measures;
+use changes::lock;
+pub use drains::Drains;
 use explain::Enquiries;
 use failovers::Failovers;
-pub use flow_log::FlowLogParts;
-use flow_log::FlowLogs;
+pub use flow_log::{FlowLogParts, FlowLogs};
 use hand_on::HandOn;
 use inband::InBand;
 use network::Network;
@@ -92,15 +96,15 @@ pub struct CoreParts {
     /// The objects.
     pub state: State,
     /// Where they are kept.
-    pub store: Store,
+    pub store: Arc<Mutex<Store>>,
     /// Makes forwarding states.
-    pub compiler: Compiler,
+    pub compiler: Kept<Compiler>,
     /// Checks targets.
     pub health: HealthEngine,
     /// What the checks say.
     pub health_events: mpsc::UnboundedReceiver<HealthEvent>,
     /// The workers.
-    pub workers: Workers,
+    pub workers: Kept<Workers>,
     /// Neighbours, and the way to ask for them.
     pub network: NetworkParts,
     /// The ports.
@@ -109,22 +113,49 @@ pub struct CoreParts {
     pub buffers: BufferViews,
     /// The log.
     pub log: LogControl,
-    /// What flow logs need.
-    pub flow_log: FlowLogParts,
     /// What the control core before this one has handed on, if there was one and its flow tables live; and where this one
     /// hands it on.
     pub keeper: SharedKeeper,
+    /// The flow logs.
+    pub flow_logs: Kept<FlowLogs>,
+    /// The clocks of drains.
+    pub drains: Kept<Drains>,
+    /// Which control core of this process this is.
+    pub life: Life,
+}
+
+/// A control core's place among those that this process had.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// How many there were before it, each of which ended by a panic.
+    pub number: u32,
+    /// When the first was started, by two clocks.
+    pub since: (Instant, Timestamp),
+    /// What ended the one before, and when.
+    pub last_panic: Option<(Panic, Timestamp)>,
+}
+
+impl Life {
+    /// The first one's, now.
+    pub fn first() -> Life {
+        Life { number: 0, since: (Instant::now(), Timestamp::now()), last_panic: None }
+    }
+
+    /// That of the one after it, which ended by this.
+    pub fn next(&self, panic: Panic) -> Life {
+        Life { number: self.number + 1, since: self.since, last_panic: Some((panic, Timestamp::now())) }
+    }
 }
 
 /// The control core. It lives on one thread; its methods borrow what is inside for as long as they run
 /// and never across a wait.
 pub struct Core {
-    inner: RefCell<Inner>,
+    inner: Whole<Inner>,
     health_events: RefCell<mpsc::UnboundedReceiver<HealthEvent>>,
     events: broadcast::Sender<Event>,
-    started: Instant,
-    /// The same by the wall's clock.
-    started_at: Timestamp,
+    life: Life,
+    /// When the daemon ends for a worker that has panicked, and which.
+    ends: Cell<Option<(Instant, u8)>>,
     ports: PortViews,
     buffers: BufferViews,
     log: LogControl,
@@ -143,11 +174,11 @@ struct Inner {
     /// Whoever has the turn has it; it is locked by the thread that writes, so that a disk which hangs holds up
     /// whoever waits for a turn and nothing else.
     store: Arc<Mutex<Store>>,
-    compiler: Compiler,
+    compiler: Kept<Compiler>,
     slots: Slots,
     health: HealthEngine,
-    drains: DrainClocks<TargetKey>,
-    workers: Workers,
+    drains: Kept<Drains>,
+    workers: Kept<Workers>,
     network: Network,
     resets: Resets,
     accounts: Accounts,
@@ -157,8 +188,8 @@ struct Inner {
     capture_names: Rc<RefCell<Names>>,
     /// Held once more by each capture that runs.
     capture_slots: Rc<()>,
-    flow_logs: FlowLogs,
     hand_on: HandOn,
+    flow_logs: Kept<FlowLogs>,
     scan: Option<Scan>,
     enquiries: Enquiries,
     /// Scans so far.
@@ -183,15 +214,15 @@ impl Core {
             parts.compiler.resume(&before.gateways);
             parts.health.resume(before.health());
         }
-        let failovers = Failovers::new(&parts.store);
+        let failovers = Failovers::new(&lock(&parts.store));
         let core = Rc::new_cyclic(|me| Core {
-            inner: RefCell::new(Inner {
+            inner: Whole::new(Inner {
                 state: parts.state,
-                store: Arc::new(Mutex::new(parts.store)),
+                store: parts.store,
                 compiler: parts.compiler,
                 slots,
                 health: parts.health,
-                drains: DrainClocks::default(),
+                drains: parts.drains,
                 workers: parts.workers,
                 network: Network::new(parts.network),
                 resets: Resets::default(),
@@ -200,11 +231,11 @@ impl Core {
                 failovers,
                 capture_names: Rc::default(),
                 capture_slots: Rc::new(()),
-                flow_logs: FlowLogs::new(parts.flow_log),
                 hand_on: HandOn::new(parts.keeper),
+                flow_logs: parts.flow_logs,
                 scan: None,
-                enquiries: Enquiries::default(),
-                scans: 0,
+                enquiries: Enquiries::of_life(parts.life.number),
+                scans: parts.life.number << 16,
                 ahead: Duration::ZERO,
                 stored: Histogram::new(DISK_BOUNDS),
                 not_stored: 0,
@@ -212,8 +243,8 @@ impl Core {
             }),
             health_events: RefCell::new(parts.health_events),
             events,
-            started: Instant::now(),
-            started_at: Timestamp::now(),
+            life: parts.life,
+            ends: Cell::new(None),
             ports: parts.ports,
             buffers: parts.buffers,
             log: parts.log,
@@ -222,13 +253,20 @@ impl Core {
             ending_drains: Rc::new(()),
             me: Weak::clone(me),
         });
-        core.inner.borrow_mut().take_over();
+        {
+            let mut inner = core.inner.borrow_mut();
+            if core.life.number > 0 {
+                // The one before may have had them tell.
+                inner.workers.tell_begun(false);
+            }
+            inner.take_over();
+        }
         core.start_configured_flow_log();
         core
     }
 
-    /// Runs until the future is dropped.
-    pub async fn run(&self, mut kernel: mpsc::UnboundedReceiver<News>) {
+    /// Runs until the future is dropped, or the daemon has to end: why, as a sentence.
+    pub async fn run(&self, mut kernel: mpsc::UnboundedReceiver<News>) -> String {
         let mut poll = interval(POLL);
         let mut sweep = interval(SWEEP);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -240,7 +278,9 @@ impl Core {
                 Some(news) = kernel.recv() => self.inner.borrow_mut().hear_kernel(news),
                 _ = poll.tick() => {
                     self.hear_workers();
-                    self.look_after_workers(Instant::now());
+                    if let Some(fault) = self.look_after_workers(Instant::now()) {
+                        return fault;
+                    }
                     self.follow_failovers();
                     self.watch_inband(Instant::now());
                     drop(self.end_drains());
@@ -251,6 +291,11 @@ impl Core {
                 _ = sweep.tick() => self.sweep(),
             }
         }
+    }
+
+    /// Whether nothing in it may be half changed, as a panic came in the midst.
+    pub fn is_whole(&self) -> bool {
+        self.inner.is_whole()
     }
 
     async fn next_health_event(&self) -> Option<HealthEvent> {
@@ -364,9 +409,14 @@ impl Core {
 
 impl Inner {
     /// The time by which drains run: the system's, and what it was set forward by.
+    fn now(&self) -> Moment {
+        let Moment { wall, monotonic } = Moment::now();
+        Moment { wall: wall + self.ahead, monotonic: monotonic + self.ahead }
+    }
+
+    /// The same by the wall's clock.
     fn unix_ms(&self) -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.ahead;
-        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(Timestamp::from(self.now().wall).unix_ms()).unwrap_or(0)
     }
 
     /// Makes everything follow `state`.
@@ -377,12 +427,8 @@ impl Inner {
     }
 
     fn follow_drains(&mut self) {
-        let mut clocks = DrainClocks::default();
-        for drain in self.state.drains() {
-            let key = TargetKey::new(drain.target_group.name.as_str(), drain.address);
-            clocks.set(key, drain.ends_unix_ms());
-        }
-        self.drains = clocks;
+        let now = self.now();
+        self.drains.follow(self.state.drains(), now);
     }
 
     fn follow_health(&mut self) {

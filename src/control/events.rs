@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::failover::{Cause, EndReason};
 use super::health::{HealthState, ReasonCode};
+use super::wall;
 
 /// A moment of wall-clock time: milliseconds since 1970 in UTC. In JSON both as that number
 /// (`UnixMs`) and as RFC 3339 (`Rfc3339`).
@@ -37,7 +38,7 @@ struct TimestampJson {
 impl Timestamp {
     /// Now, by the system's clock.
     pub fn now() -> Self {
-        SystemTime::now().into()
+        wall::now().into()
     }
 
     /// The moment `ms` milliseconds after 1970-01-01T00:00:00Z; beyond the years that RFC 3339 can

@@ -290,6 +290,14 @@ impl Workers {
         }
     }
 
+    /// Puts a fault into a worker, if there is one of this number (tests of faults).
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    pub fn put_fault(&mut self, worker: usize, fault: crate::datapath::messages::PutFault) {
+        if let Some(link) = self.links.get_mut(worker) {
+            link.send(ToWorker::Fault(fault));
+        }
+    }
+
     /// Takes what the workers sent; retired forwarding states are freed here.
     pub fn poll(&mut self, mut take: impl FnMut(FromWorker)) {
         let (mut conditions, mut forwardings) = (Vec::new(), Vec::new());

@@ -349,6 +349,11 @@ pub struct WorkerCounters {
     pub lookups_stateless: Counter,
     /// Rounds of the worker's loop.
     pub rounds: Counter,
+    /// Times that the worker was stopped for half a second or more, with its process, its core or its machine; and for how long in all.
+    /// Its flows grew no older then.
+    pub pauses: Counter,
+    /// See above, in milliseconds.
+    pub paused_ms: Counter,
     /// 1: the worker has ended by a panic. Its thread sets it, when it is no worker any more.
     pub panicked: Counter,
     /// Rounds that handled at least one packet.
@@ -429,6 +434,8 @@ impl Default for WorkerCounters {
             lookups_by_cookie: Counter::default(),
             lookups_stateless: Counter::default(),
             rounds: Counter::default(),
+            pauses: Counter::default(),
+            paused_ms: Counter::default(),
             panicked: Counter::default(),
             busy_rounds: Counter::default(),
             busy_cycles: Counter::default(),

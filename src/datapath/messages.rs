@@ -52,6 +52,19 @@ pub enum ToWorker {
     StopFlowLog,
     /// Set the worker's clock forward by so many milliseconds (tests of timers only).
     AdvanceClock(u32),
+    /// Be faulty, for tests of what becomes of it.
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    Fault(PutFault),
+}
+
+/// A fault that is put into a worker on purpose.
+#[cfg(any(debug_assertions, feature = "faults"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutFault {
+    /// It panics.
+    Panic,
+    /// It goes no round for so long.
+    Stall(std::time::Duration),
 }
 
 /// Messages from a worker. If the ring is full, events are counted as lost; a retired forwarding

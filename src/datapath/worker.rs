@@ -28,6 +28,8 @@ pub use super::idle::Idle;
 use super::idle::Rest;
 use super::links::LinkTable;
 use super::load::STATES;
+#[cfg(any(debug_assertions, feature = "faults"))]
+use super::messages::PutFault;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
 use super::neighbours::{NEIGHBOURS, Neighbours, NextHop};
 use super::outbound::{Handoff, Outbound, Stage};
@@ -57,6 +59,10 @@ const AGE_SWEEP_MS_LOG2: u32 = 14;
 
 /// Entries a scan looks at in one round, and so the most it can send.
 const SCAN_STEPS_A_ROUND: u32 = 32;
+
+/// A worker that went no round for so many milliseconds was stopped. The longest round that was ever measured took some
+/// hundredths of that, and no timer is shorter.
+const PAUSE_MS: u32 = 500;
 
 /// Room in the ring that a scan leaves for events.
 const SCAN_LEAVES: usize = 256;
@@ -107,8 +113,10 @@ pub struct Worker<Q: PortQueue> {
     /// Entries that the ageing hand is due to look at.
     age_due: u32,
     aged_at: Millis,
-    /// How far the clock was set forward (tests of timers).
+    /// How far the worker's time is ahead of the clock: it was set forward (tests of timers), or back by pauses.
     clock_ahead: u32,
+    /// When the last round was, by the clock.
+    round_at: Option<Millis>,
 }
 
 struct Scan {
@@ -163,6 +171,7 @@ impl<Q: PortQueue> Worker<Q> {
             age_due: 0,
             aged_at: Millis(0),
             clock_ahead: 0,
+            round_at: None,
         }
     }
 
@@ -192,6 +201,7 @@ impl<Q: PortQueue> Worker<Q> {
     /// handled, and when it ended.
     #[inline]
     pub fn counted_round(&mut self, clock: &Clock, now: Millis, began: u64) -> (usize, u64) {
+        self.leave_out_pause(now);
         let handled = self.round(now, began);
         let ended = clock.cycles();
         let took = ended.wrapping_sub(began);
@@ -265,6 +275,25 @@ impl<Q: PortQueue> Worker<Q> {
         handled + from_host
     }
 
+    /// A worker that went no round for long was stopped, with its process or its machine: no packet had a chance then, and the
+    /// time counts for no flow.
+    #[inline]
+    fn leave_out_pause(&mut self, now: Millis) {
+        let before = self.round_at.replace(now);
+        if let Some(before) = before
+            && now.since(before) >= PAUSE_MS
+        {
+            self.note_pause(now.since(before));
+        }
+    }
+
+    #[cold]
+    fn note_pause(&mut self, ms: u32) {
+        self.clock_ahead = self.clock_ahead.wrapping_sub(ms);
+        self.pipeline.counters.pauses.add(1);
+        self.pipeline.counters.paused_ms.add(u64::from(ms));
+    }
+
     #[inline]
     fn flush(&mut self) {
         if self.pipeline.watching {
@@ -281,6 +310,11 @@ impl<Q: PortQueue> Worker<Q> {
         };
         let seen = &mut Departing { watch, forwarding: &self.forwarding, worker: *worker, now: *now };
         outbound.flush_seen(&mut self.ports, counters, seen);
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> Arc<WorkerCounters> {
+        Arc::clone(&self.pipeline.counters)
     }
 
     /// The flow table's figures, for tests.
@@ -411,6 +445,10 @@ impl<Q: PortQueue> Worker<Q> {
                     self.clock_ahead = self.clock_ahead.wrapping_add(ms);
                     self.pipeline.now = self.pipeline.now.plus(ms);
                 }
+                #[cfg(any(debug_assertions, feature = "faults"))]
+                ToWorker::Fault(PutFault::Stall(time)) => std::thread::sleep(time),
+                #[cfg(any(debug_assertions, feature = "faults"))]
+                ToWorker::Fault(PutFault::Panic) => panic!("a fault that was put in: a worker"),
             }
         }
         changed

@@ -257,6 +257,10 @@ impl Service for Fake {
                 reason,
                 description: reason.map(|reason| reason.sentence().to_owned()).unwrap_or_default(),
                 since: Timestamp::from_unix_ms(NOW - 60_000),
+                drain_left: group.drain_of(*address).map(|drain| {
+                    let now = u64::try_from(self.now().unix_ms()).expect("after 1970");
+                    Duration::from_millis(drain.ends_unix_ms().saturating_sub(now))
+                }),
                 flows: 125,
                 neighbour: NextHopView {
                     next_hop: Some(*address),

@@ -12,6 +12,7 @@ mod confirm;
 mod crowd;
 mod explain;
 mod failover;
+mod faults;
 mod four_views;
 mod idle;
 mod inband;

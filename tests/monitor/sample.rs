@@ -7,6 +7,7 @@ use flowgate::control::histogram::{DISK_BOUNDS, FOLLOW_BOUNDS, Histogram};
 use flowgate::control::monitor::metrics::{
     Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfTarget, OfWorker, OfZone, Snapshot,
 };
+use flowgate::control::panics::Counts;
 use flowgate::control::peaks::Traffic;
 use flowgate::control::socket::views::{PortCapabilities, PortView};
 use flowgate::control::tally::Tally;
@@ -33,6 +34,9 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
     Snapshot {
         started: 1_795_985_257.007,
         uptime: Duration::from_secs(86_400),
+        control_starts: 1,
+        panics: Counts { control: 1, conversations: 2, others: 3 },
+        log_lines_lost: 4,
         generation: 7,
         is_healthy: true,
         is_ready: true,

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod control;
 mod devices;
 mod facts;
 mod guard;
@@ -22,6 +23,7 @@ use flowgate::cli::print_if_asked;
 use flowgate::control::elbv2::Endpoint;
 use flowgate::control::logging::{self, Filter, LogControl, Look};
 use flowgate::control::node::{LogFormat, NodeConfig};
+use flowgate::control::panics;
 use flowgate::control::store;
 use tracing::level_filters::LevelFilter;
 
@@ -98,6 +100,7 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
         return Ok(());
     }
     let log = log_to_stderr(&config, arguments)?;
+    panics::note_from_here();
     let level_is_given = arguments.log_level.as_deref().is_some_and(|text| !text.trim().is_empty());
     let reload = reload::Reload::new(&arguments.config, log.clone(), level_is_given);
     let ran = start::run(&config, arguments.debug_clock, &log, reload);

@@ -4,29 +4,27 @@
 //! lock of the state directory, the socket, the kernel's UDP port, DPDK, memory. Only then are the objects
 //! stored.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flowgate::control::compile::Compiler;
-use flowgate::control::core::{Core, CoreParts, FlowLogParts, NetworkParts};
+use flowgate::control::core::{Drains, FlowLogParts, FlowLogs};
 use flowgate::control::elbv2;
 use flowgate::control::events::Timestamp;
 use flowgate::control::flow_log;
-use flowgate::control::health::HealthEngine;
-use flowgate::control::health::check::SocketChecker;
 use flowgate::control::host::HostMover;
-use flowgate::control::http;
+use flowgate::control::kept::Home;
 use flowgate::control::logging::LogControl;
 use flowgate::control::model::{ChangeRecord, State};
 use flowgate::control::monitor;
 use flowgate::control::neighbours::Neighbours;
-use flowgate::control::netlink::watch;
 use flowgate::control::node::{HugePages, NodeConfig, Socket};
 use flowgate::control::resume::Keeper;
-use flowgate::control::socket::{ControlListener, Limits, Service, methods, serve};
+use flowgate::control::socket::ControlListener;
 use flowgate::control::store::Store;
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
 use flowgate::datapath::counters::WorkerCounters;
@@ -40,9 +38,9 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Mbuf, Queue, WorkerThread};
 use flowgate::io::tap::Tap;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::sync::mpsc;
 
 use super::Refusal;
+use super::control::{Control, Signals};
 use super::devices::{self, Devices};
 use super::facts::{node_facts, static_neighbours};
 use super::guard::{Guard, survey};
@@ -52,11 +50,11 @@ use super::reload::Reload;
 use super::service::Told;
 use super::stops::Stops;
 
-/// Questions to the kernel that wait at most; one that finds no room is asked again later.
-const QUESTIONS: usize = 4096;
-
 /// How long a change that is being stored may keep the daemon from its end.
 const LAST_SAVE: Duration = Duration::from_secs(2);
+
+/// After a panic of the host's thread, until it goes on: one that panics again and again is to cost little.
+const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 /// And flow records that are being written, after that.
 const LAST_RECORDS: Duration = Duration::from_millis(500);
@@ -70,7 +68,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From here on a signal ends the run in order: what was changed in the kernel is put back.
-    let (mut stops, mut hangups) = Stops::new(&runtime)?;
+    let (stops, hangups) = Stops::new(&runtime)?;
     let Socket { path, group, mode } = &config.socket;
     let listener = ControlListener::bind(path, group.as_deref(), mode.bits())?;
     let endpoint = config.elbv2.as_ref().map(elbv2::Endpoint::bind).transpose()?;
@@ -115,68 +113,25 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     if let Some(mover) = mover {
         threads.start_host(&devices, mover)?;
     }
-    let ran = runtime.block_on(tokio::task::LocalSet::new().run_until(async {
-        let (health, health_events) = HealthEngine::new(SocketChecker::default());
-        let (views, pools) = (Rc::clone(&devices), Rc::clone(&devices));
-        let (questions, asked) = mpsc::channel(QUESTIONS);
-        let (tell, news) = mpsc::unbounded_channel();
-        tokio::task::spawn_local(watch(watched, asked, tell));
-        let core = Core::start(CoreParts {
-            state,
-            store,
-            compiler: Compiler::new(facts, seed),
-            health,
-            health_events,
-            workers: Workers::new(links, clock),
-            network: NetworkParts { neighbours: Neighbours::new(static_neighbours(config)), questions },
-            ports: Box::new(move || views.views()),
-            buffers: Box::new(move || pools.buffers()),
-            log: log.clone(),
-            flow_log,
-            keeper: Keeper::shared(),
-        });
-        let _ending = Ending(Rc::clone(&core));
-        let methods = Rc::new(if debug_clock { methods::debug_dispatcher() } else { methods::dispatcher() });
-        let api = {
-            let (core, methods) = (Rc::clone(&core), Rc::clone(&methods));
-            async move {
-                match endpoint {
-                    Some(endpoint) => elbv2::serve(endpoint, core, methods, http::Limits::default()).await,
-                    None => std::future::pending().await,
-                }
-            }
-        };
-        let not_ready = config.monitor.not_ready_file.clone();
-        let behind = monitor::Behind {
-            source: Rc::clone(&core) as _,
-            recorder: monitor::Recorder::new(Rc::clone(&core) as _),
-            not_ready_file: not_ready.unwrap_or_else(|| config.state_directory.join("not-ready")),
-        };
-        let monitored = async {
-            match monitor {
-                Some(endpoint) => monitor::serve(endpoint, behind, http::Limits::default()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let told = Told { notify: &notify, reload };
-        tracing::info!(
-            name: "ready", socket = %config.socket.path.display(), version = env!("FLOWGATE_VERSION"),
-            generation = Service::state(&*core).generation(), workers = config.workers.cores.len(),
-            "flowgated is ready"
-        );
-        tokio::select! {
-            served = serve(listener, Rc::clone(&core) as _, methods, Limits::default()) => served?,
-            served = api => served?,
-            served = monitored => served?,
-            () = core.run(news) => {}
-            () = told.run(&core, &mut hangups) => {}
-            signal = stops.any() => {
-                notify.stopping();
-                tracing::info!(name: "stopping", signal, "flowgated stops");
-            }
-        }
-        Ok(())
-    }));
+    let control = Control {
+        config,
+        debug_clock,
+        log,
+        devices: Rc::clone(&devices),
+        listener: Rc::new(listener),
+        elbv2: endpoint,
+        monitor,
+        watched,
+        store: Arc::new(Mutex::new(store)),
+        keeper: Keeper::shared(),
+        compiler: Home::new(Compiler::new(facts, seed)),
+        workers: Home::new(Workers::new(links, clock)),
+        neighbours: Home::new(Neighbours::new(static_neighbours(config))),
+        flow_logs: Home::new(FlowLogs::new(flow_log)),
+        drains: Home::new(Drains::default()),
+        told: Told { notify: &notify, reload },
+    };
+    let ran = control.run(&runtime, state, &mut Signals { stops, hangups });
     drop(threads);
     // A disk that hangs keeps nobody from putting back what was changed in the kernel. A change that nobody was answered
     // yet is stored as a whole or not at all, whenever the process ends.
@@ -187,15 +142,6 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
         tracing::warn!(name: "flow_log_given_up", "the last flow records are not written: the disk does not take them in time");
     }
     ran
-}
-
-/// Has the control core say its last words, however its run ends.
-struct Ending(Rc<Core>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }
 
 /// Takes as many file descriptors as the system allows: each health check under way and each connection
@@ -293,7 +239,7 @@ impl Threads {
         let (ready, started) = std::sync::mpsc::channel::<(usize, Result<std::io::Result<()>, String>)>();
         for (number, (mut worker, core)) in workers.into_iter().zip(&config.workers.cores).enumerate() {
             let (eal, clock, stop) = (devices.eal()?, clock.clone(), Arc::clone(stop));
-            let (ready, core) = (ready.clone(), *core);
+            let (ready, core, counters) = (ready.clone(), *core, worker.counters());
             let run = move || {
                 let on_time = if idle == Idle::Poll { Ok(()) } else { affinity::wake_on_time() };
                 let begun = affinity::pin_to(core)
@@ -308,7 +254,11 @@ impl Threads {
                     }
                 };
                 ready.send((number, Ok(on_time))).ok();
-                worker.run(&clock, idle, &stop);
+                // It has called into C, but nothing in C calls it: nobody's frames are unwound but ours. The packets in its
+                // hands go back to their pool on the way.
+                if catch_unwind(AssertUnwindSafe(|| worker.run(&clock, idle, &stop))).is_err() {
+                    counters.panicked.set(1);
+                }
                 drop(worker);
                 drop(registered);
             };
@@ -338,7 +288,10 @@ impl Threads {
             if let Err(error) = &registered {
                 tracing::warn!(name: "host_thread_unknown", %error, "the host's thread is not known to DPDK");
             }
-            mover.run(&stop);
+            // A frame over which it panics is lost, and those after it are moved.
+            while catch_unwind(AssertUnwindSafe(|| mover.run(&stop))).is_err() {
+                std::thread::sleep(AFTER_PANIC);
+            }
             drop(mover);
             drop(registered);
         };
@@ -353,7 +306,7 @@ impl Drop for Threads {
         self.stop.store(true, Ordering::Relaxed);
         for handle in self.handles.drain(..) {
             if handle.join().is_err() {
-                tracing::error!(name: "worker_panicked", "a worker ended by a panic");
+                tracing::error!(name: "thread_panicked", "a thread ended by a panic");
             }
         }
     }

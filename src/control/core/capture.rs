@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::{Core, Inner};
 use crate::control::capture::{CaptureParts, CaptureStream, Limits, Names};
 use crate::control::socket::CaptureError;
 use crate::control::socket::views::{AddressRange, CapturePoint, CaptureQuery};
+use crate::control::wall;
 use crate::datapath::capture::filter::{End, Filter, Points, Prefix, Reasons};
 use crate::datapath::capture::record::Point;
 use crate::datapath::capture::{Bounds, Capture, MAX_CAPTURES, RING};
@@ -43,7 +44,7 @@ impl Core {
             workers,
             ports,
             names: Rc::clone(&inner.capture_names),
-            began: (clock.cycles(), SystemTime::now()),
+            began: (clock.cycles(), wall::now()),
             clock,
             limits: Limits {
                 packets: query.packets,

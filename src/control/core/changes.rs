@@ -154,8 +154,7 @@ impl Core {
     pub(super) fn end_drains(&self) -> Option<JoinHandle<()>> {
         {
             let inner = self.inner.borrow();
-            let is_due = inner.drains.next().is_some_and(|first| first <= inner.unix_ms());
-            if !is_due || Rc::strong_count(&self.ending_drains) > 1 {
+            if !inner.drains.any_due(inner.now()) || Rc::strong_count(&self.ending_drains) > 1 {
                 return None;
             }
         }
@@ -175,7 +174,7 @@ impl Core {
     /// Has the ends of the drains that are due by now stored; none if none can be ended.
     fn store_ends(&self, turn: Turn) -> Option<JoinHandle<Result<(), String>>> {
         let mut inner = self.inner.borrow_mut();
-        let due = inner.drains.due(inner.unix_ms());
+        let due = inner.drains.due(inner.now());
         // All at once: a fleet that was deregistered in one request is stored and compiled once.
         let mut next = inner.state.clone();
         let mut outcomes = Vec::new();
@@ -264,8 +263,7 @@ impl Inner {
                 let (target_group, target, flows) = (group.to_string(), address, self.flows_of(&key));
                 match change {
                     TargetChange::Draining => {
-                        let ends = self.drains.deadline(&key).and_then(|ms| i64::try_from(ms).ok());
-                        let ends = ends.map_or_else(Timestamp::now, Timestamp::from_unix_ms);
+                        let ends = self.drains.ends(&key, self.now()).unwrap_or_else(Timestamp::now);
                         tracing::info!(
                             name: "drain_started", load_balancer = self.balancer_of(&target_group), target_group,
                             target = %target, flows, %ends, generation, "a target drains"

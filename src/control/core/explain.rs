@@ -46,6 +46,11 @@ struct Pending {
 }
 
 impl Enquiries {
+    /// Those of a control core after so many others: what comes back of theirs is none of these.
+    pub(super) fn of_life(number: u32) -> Enquiries {
+        Enquiries { last: u64::from(number) << 32, under_way: HashMap::new() }
+    }
+
     /// A question to so many workers: its number, and where their forms come out.
     fn begin(&mut self, workers: usize) -> Option<(u64, oneshot::Receiver<Vec<Enquiry>>)> {
         if self.under_way.len() >= UNDER_WAY {

@@ -38,6 +38,9 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// How long a daemon that ends waits for its last writes.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
+/// Why a write failed whose thread is gone without a word.
+const THREAD_GONE: &str = "the thread that wrote them panicked";
+
 /// Why they were given up then.
 const DISK_HANGS: &str = "the disk does not answer";
 
@@ -423,10 +426,10 @@ impl Writer {
     fn follow(&mut self, text: impl FnOnce() -> String, now: Instant) {
         if let Some(result) = &self.under_way {
             match result.try_recv() {
-                Ok(written) => self.ended(written),
+                Ok(written) => self.ended(written.map_err(|error| error.to_string())),
                 Err(TryRecvError::Empty) => return,
-                // The thread is gone without a word.
-                Err(TryRecvError::Disconnected) => self.under_way = None,
+                // The thread has panicked.
+                Err(TryRecvError::Disconnected) => self.ended(Err(THREAD_GONE.to_owned())),
             }
         }
         if self.due.is_some_and(|due| due <= now) {
@@ -435,7 +438,7 @@ impl Writer {
         }
     }
 
-    fn ended(&mut self, written: Result<(), StoreError>) {
+    fn ended(&mut self, written: Result<(), String>) {
         self.under_way = None;
         match written {
             Ok(()) => {
@@ -443,8 +446,7 @@ impl Writer {
                     tracing::info!(name: "failover_records_stored_again", "failover records are stored again");
                 }
             }
-            Err(error) => {
-                let fault = error.to_string();
+            Err(fault) => {
                 if self.fault.is_none() {
                     tracing::warn!(name: "failover_records_not_stored", %fault, "failover records cannot be stored; they are kept in memory, and tried again");
                 }
@@ -467,7 +469,7 @@ impl Writer {
         let until = Instant::now() + LAST_WRITE;
         if let Some(result) = self.under_way.take() {
             match result.recv_timeout(LAST_WRITE) {
-                Ok(written) => self.ended(written),
+                Ok(written) => self.ended(written.map_err(|error| error.to_string())),
                 // Two must not write at once.
                 Err(_) => return tell_last_lost(&DISK_HANGS),
             }

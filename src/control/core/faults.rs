@@ -1,11 +1,14 @@
 //! Faults inside the daemon, as the control core sees and tells them ([docs/faults.md](../../../docs/faults.md)).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Core;
 use crate::control::duration::milliseconds;
 use crate::control::events::{Event, What};
 use crate::control::heartbeat::Beat;
+
+/// After a worker's panic was told the daemon goes on for so long, for those who listen to hear of it.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 impl Core {
     /// Whether every worker has gone a round within the last half a second, as far as this thread could look: for the service
@@ -14,8 +17,8 @@ impl Core {
         self.inner.borrow().workers.links().iter().all(|link| link.heart().is_alive())
     }
 
-    /// Looks whether every worker goes round, and tells what is news.
-    pub(super) fn look_after_workers(&self, now: Instant) {
+    /// Looks whether every worker goes round, and tells what is news. A sentence, if the daemon has to end.
+    pub(super) fn look_after_workers(&self, now: Instant) -> Option<String> {
         let news = self.inner.borrow_mut().workers.look_after(now);
         for (worker, beat) in news {
             let worker = worker.0;
@@ -30,8 +33,46 @@ impl Core {
                     tracing::warn!(name: "worker_went_on", worker, stuck_for_ms, "a worker that was stuck goes on");
                     What::WorkerWentOn { worker, stuck_for_ms }
                 }
-                Beat::Panicked => What::WorkerPanicked { worker },
+                Beat::Panicked => {
+                    tracing::error!(name: "worker_panicked", worker, "a worker ended by a panic: the daemon ends, so that it is started anew");
+                    self.ends.set(self.ends.get().or(Some((now + LAST_WORDS, worker))));
+                    What::WorkerPanicked { worker }
+                }
             }));
+        }
+        let (at, worker) = self.ends.get()?;
+        (at <= now)
+            .then(|| format!("worker {worker} ended by a panic; the daemon ends, so that it is started anew"))
+    }
+}
+
+#[cfg(any(debug_assertions, feature = "faults"))]
+impl Core {
+    /// Puts a fault in, for tests.
+    pub(super) fn put_one(&self, fault: crate::control::socket::methods::put_fault::Fault) {
+        use crate::control::socket::methods::put_fault::Fault;
+        use crate::control::wall;
+        use crate::datapath::messages::PutFault;
+        match fault {
+            Fault::ControlPanic => {
+                let _changing = self.inner.borrow_mut();
+                panic!("a fault that was put in: the control core");
+            }
+            Fault::TaskPanic => {
+                tokio::task::spawn_local(async { panic!("a fault that was put in: a task") });
+            }
+            Fault::ConversationPanic => panic!("a fault that was put in: a conversation"),
+            Fault::WorkerPanic { worker } => {
+                self.inner.borrow_mut().workers.put_fault(worker, PutFault::Panic)
+            }
+            Fault::WorkerStall { worker, milliseconds } => {
+                let stall = PutFault::Stall(Duration::from_millis(milliseconds));
+                self.inner.borrow_mut().workers.put_fault(worker, stall);
+            }
+            Fault::FileThreadPanic => {
+                tokio::task::spawn_blocking(|| panic!("a fault that was put in: a thread for files"));
+            }
+            Fault::WallClock { milliseconds } => wall::jump::by(milliseconds),
         }
     }
 }

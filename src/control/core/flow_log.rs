@@ -29,7 +29,7 @@ pub struct FlowLogParts {
 }
 
 /// The log there is, and what is known of the one before.
-pub(super) struct FlowLogs {
+pub struct FlowLogs {
     parts: FlowLogParts,
     running: Option<Running>,
     last: FlowLogView,
@@ -49,7 +49,8 @@ struct Running {
 }
 
 impl FlowLogs {
-    pub(super) fn new(parts: FlowLogParts) -> FlowLogs {
+    /// None is on yet.
+    pub fn new(parts: FlowLogParts) -> FlowLogs {
         FlowLogs { parts, running: None, last: FlowLogView::default(), told: (0, 0) }
     }
 
@@ -161,6 +162,11 @@ impl Inner {
             }
         }
         if self.flow_logs.running.as_ref().is_some_and(|running| running.shared.progress().is_over) {
+            if self.flow_logs.running.as_ref().is_some_and(|running| running.phase == FlowLogState::On) {
+                // Its thread has panicked: nobody reads what workers report.
+                tracing::error!(name: "flow_log_broken_off", "the thread that writes the flow log panicked: the log is over");
+                self.workers.stop_flow_log();
+            }
             self.end_flow_log(None);
         }
     }

@@ -12,6 +12,7 @@ use crate::control::monitor::metrics::{
     self, Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfWorker, OfZone, Snapshot,
 };
 use crate::control::monitor::{Readiness, Source};
+use crate::control::panics;
 use crate::control::workers::WorkerLink;
 use crate::datapath::counters::{Counter, ResetTrigger, Suppressed, WorkerCounters};
 use crate::id::{EndpointId, GatewayId};
@@ -26,9 +27,19 @@ impl Source for Core {
 
     fn snapshot(&self) -> Snapshot {
         let (ports, buffers) = ((self.ports)(), (self.buffers)());
-        let (started, uptime) = (seconds(self.started_at.unix_ms()), self.started.elapsed());
+        let (since, at) = self.life.since;
+        let (started, uptime) = (seconds(at.unix_ms()), since.elapsed());
         let snapshot = self.inner.borrow().snapshot(&buffers);
-        Snapshot { started, uptime, ports, ..snapshot }
+        let (control_starts, log_lines_lost) = (self.life.number, self.log.lines_lost());
+        Snapshot {
+            started,
+            uptime,
+            ports,
+            control_starts,
+            log_lines_lost,
+            panics: panics::counts(),
+            ..snapshot
+        }
     }
 }
 
@@ -90,6 +101,9 @@ impl Inner {
         Snapshot {
             started: 0.0,
             uptime: Duration::ZERO,
+            control_starts: 0,
+            panics: panics::Counts::default(),
+            log_lines_lost: 0,
             generation: readiness.generation,
             is_healthy: readiness.is_healthy(),
             is_ready: readiness.is_ready(),
@@ -202,7 +216,7 @@ impl Inner {
         let none = || Arc::from("");
         let group = self.state.target_group(&key.group).ok();
         let registered = group.and_then(|group| group.targets.get(&key.address));
-        let drain_ends = self.drains.deadline(key).and_then(|ms| i64::try_from(ms).ok());
+        let drain_ends = self.drains.ends(key, self.now());
         let silent_for = self.inband_silence(key, Instant::now());
         metrics::OfTarget {
             balancer: balancer.clone().unwrap_or_else(none),
@@ -220,7 +234,7 @@ impl Inner {
             weight: registered.map_or(0, |target| target.weight.get()),
             checks: health.as_ref().map(|view| view.checks).unwrap_or_default(),
             last_check: health.as_ref().and_then(|view| Some(view.last_check.as_ref()?.latency)),
-            drain_ends: drain_ends.map(seconds),
+            drain_ends: drain_ends.map(|at| seconds(at.unix_ms())),
             at_risk: group.map_or(0, |group| self.would_die(group, key)),
             silent_for,
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::Inner;
+use crate::control::kept::Kept;
 use crate::control::neighbours::{Action, Hop, Neighbours, Standing};
 use crate::control::netlink::News;
 use crate::id::InterfaceId;
@@ -20,14 +21,14 @@ const BETWEEN_STATES: Duration = Duration::from_millis(10);
 /// What the core needs for it.
 pub struct NetworkParts {
     /// What is known of neighbours at the start.
-    pub neighbours: Neighbours,
+    pub neighbours: Kept<Neighbours>,
     /// The kernel's ear.
     pub questions: mpsc::Sender<Hop>,
 }
 
 /// The network as the core knows it.
 pub(super) struct Network {
-    neighbours: Neighbours,
+    neighbours: Kept<Neighbours>,
     questions: mpsc::Sender<Hop>,
     /// Host interfaces that are there and up, or not.
     links: HashMap<InterfaceId, bool>,

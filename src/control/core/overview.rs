@@ -113,18 +113,20 @@ impl Inner {
     fn group_overview(&self, group: &TargetGroup, gone: &Gone<'_>) -> TargetGroupOverview {
         let (name, settings) = (group.name.as_str(), group.settings());
         let dies = settings.failover == Failover::NoRebalance;
-        let drain = |target: &Target| match target.registration {
+        let drain = |key: &TargetKey, target: &Target| match target.registration {
             Registration::Registered => None,
             Registration::Draining { since_unix_ms } => {
-                let ends = since_unix_ms.saturating_add(milliseconds(settings.deregistration_delay));
-                Some(DrainOverview { started: timestamp(since_unix_ms), ends: timestamp(ends) })
+                let stated = since_unix_ms.saturating_add(milliseconds(settings.deregistration_delay));
+                let ends = self.drains.ends(key, self.now()).unwrap_or_else(|| timestamp(stated));
+                Some(DrainOverview { started: timestamp(since_unix_ms), ends })
             }
         };
         let mut targets: Vec<TargetOverview> = group
             .targets
             .iter()
             .filter_map(|(address, target)| {
-                let view = self.health.view(&TargetKey::new(name, *address))?;
+                let key = TargetKey::new(name, *address);
+                let view = self.health.view(&key)?;
                 let (reason, description) = told(view.reason.clone());
                 Some(TargetOverview {
                     zone: target.zone.as_ref().map(ToString::to_string),
@@ -133,7 +135,7 @@ impl Inner {
                     reason,
                     description,
                     since: Some(view.since.wall.into()),
-                    drain: drain(target),
+                    drain: drain(&key, target),
                     checks: Some(checks(&view)),
                     ..self.bare_target(name, *address, dies)
                 })

@@ -157,7 +157,7 @@ impl Inner {
         let target = own.and_then(|group| group.targets.get(&key.address));
         let verdict = self.verdict(objects, key);
         let drain = own.and_then(|group| group.drain_of(key.address));
-        let is_over = drain.is_some_and(|drain| drain.ends_unix_ms() <= self.unix_ms());
+        let is_over = drain.is_some_and(|drain| self.drains.is_over(key, &drain, self.now()));
         match condition(target, || verdict) {
             Condition::Initial | Condition::Healthy => None,
             // By a delay of 0, or one that is made shorter than the drain is old.

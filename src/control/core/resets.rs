@@ -1,10 +1,10 @@
 //! Resets, as they are told: some with their flow at once, all of them summed up.
 
 use std::collections::HashMap;
-use std::time::SystemTime;
 
 use super::Inner;
 use crate::control::events::{self, Event, What};
+use crate::control::wall;
 use crate::datapath::counters::ResetTrigger;
 use crate::datapath::messages::ResetRecord;
 use crate::id::{GatewayId, TargetId};
@@ -34,7 +34,7 @@ impl Inner {
     pub(super) fn sampled_resets(&mut self) -> Vec<Event> {
         let sample = std::mem::take(&mut self.resets.sample);
         let clock = self.workers.clock();
-        let now = (SystemTime::now(), clock.cycles());
+        let now = (wall::now(), clock.cycles());
         let at = |cycles| now.0 - clock.duration_of(now.1.saturating_sub(cycles));
         sample
             .iter()

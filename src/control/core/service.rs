@@ -169,11 +169,16 @@ impl Service for Core {
         inner.ahead += Duration::from_millis(u64::from(milliseconds));
         inner.workers.advance_clock(milliseconds);
     }
+
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    fn put_fault(&self, fault: crate::control::socket::methods::put_fault::Fault) {
+        self.put_one(fault);
+    }
 }
 
 impl Core {
     pub(super) fn uptime_ms(&self) -> u64 {
-        milliseconds(self.started.elapsed())
+        milliseconds(self.life.since.0.elapsed())
     }
 
     /// Has the workers look for flows, one such search at a time.
@@ -238,6 +243,7 @@ impl Inner {
                     reason,
                     description,
                     since: view.since.wall.into(),
+                    drain_left: self.drains.left(&key, self.now()),
                     neighbour: self.next_hop_view(*address),
                     flows,
                     would_die: self.would_die(group, &key),
@@ -258,6 +264,7 @@ impl Inner {
                     reason: Some(reason.code),
                     description: reason.description,
                     since: Timestamp::now(),
+                    drain_left: None,
                     neighbour: self.next_hop_view(key.address),
                     flows,
                     would_die: self.would_die(group, key),

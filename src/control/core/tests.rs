@@ -114,21 +114,24 @@ impl Bench {
         let (questions, asked) = mpsc::channel(64);
         let core = Core::start(CoreParts {
             state: State::from_document(OBJECTS).unwrap(),
-            store: Store::open(&folder.path().join("state")).unwrap(),
-            compiler: Compiler::new(node, HashSeed::from_secret(b"the tests' own secret")),
+            store: Arc::new(Mutex::new(Store::open(&folder.path().join("state")).unwrap())),
+            compiler: Compiler::new(node, HashSeed::from_secret(b"the tests' own secret")).into(),
             health,
             health_events,
-            workers: Workers::new(vec![link], Clock::start()),
-            network: NetworkParts { neighbours, questions },
+            workers: Workers::new(vec![link], Clock::start()).into(),
+            network: NetworkParts { neighbours: neighbours.into(), questions },
             ports: Box::new(Vec::new),
             buffers: Box::new(Vec::new),
             log: LogControl::detached(Filter::of(LevelFilter::INFO)),
-            flow_log: FlowLogParts {
+            flow_logs: FlowLogs::new(FlowLogParts {
                 folder: folder.path().join("flow-logs"),
                 seed: HashSeed::from_secret(b"the tests' own secret"),
                 threads: Threads::default(),
                 from_start: None,
-            },
+            })
+            .into(),
+            drains: Drains::default().into(),
+            life: Life::first(),
             keeper,
         });
         Bench { core, inbox, counters, folder, says, asked }

@@ -25,7 +25,7 @@ const NOBODY: u32 = u32::MAX;
 pub struct Requests {
     service: Rc<dyn Service>,
     methods: Rc<Dispatcher>,
-    keys: Option<Reloaded<Keys>>,
+    keys: Option<Rc<Reloaded<Keys>>>,
     patience: Duration,
     subscribers: Rc<Subscribers>,
     random: SystemRandom,
@@ -46,7 +46,7 @@ impl Requests {
     pub fn new(
         service: Rc<dyn Service>,
         methods: Rc<Dispatcher>,
-        keys: Option<Reloaded<Keys>>,
+        keys: Option<Rc<Reloaded<Keys>>>,
         patience: Duration,
     ) -> Self {
         let (subscribers, random) = (Subscribers::new(0), SystemRandom::new());

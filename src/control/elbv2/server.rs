@@ -40,8 +40,8 @@ pub enum BindError {
 /// An endpoint that listens and is not served yet.
 pub struct Endpoint {
     listener: TcpListener,
-    keys: Option<Reloaded<Keys>>,
-    tls: Option<Reloaded<TlsAcceptor>>,
+    keys: Option<Rc<Reloaded<Keys>>>,
+    tls: Option<Rc<Reloaded<TlsAcceptor>>>,
 }
 
 impl Endpoint {
@@ -55,7 +55,17 @@ impl Endpoint {
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| BindError::Listen { address, source })?;
-        Ok(Endpoint { listener, keys, tls })
+        Ok(Endpoint { listener, keys: keys.map(Rc::new), tls: tls.map(Rc::new) })
+    }
+
+    /// The same place and the same files once more, to be served when whoever served them has ended. Nobody who connects
+    /// meanwhile is refused.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn again(&self) -> io::Result<Self> {
+        let Endpoint { listener, keys, tls } = self;
+        Ok(Endpoint { listener: listener.try_clone()?, keys: keys.clone(), tls: tls.clone() })
     }
 
     /// Whether the files that the configuration names are sound; nothing is listened to.
@@ -94,7 +104,7 @@ fn files(config: &Elbv2) -> Result<Files, BindError> {
 /// What is served at an endpoint.
 struct Api {
     requests: Requests,
-    tls: Option<Reloaded<TlsAcceptor>>,
+    tls: Option<Rc<Reloaded<TlsAcceptor>>>,
 }
 
 impl Handler for Api {
@@ -105,7 +115,7 @@ impl Handler for Api {
     }
 
     fn tls(&self) -> Option<Rc<TlsAcceptor>> {
-        self.tls.as_ref().map(Reloaded::present)
+        self.tls.as_ref().map(|tls| tls.present())
     }
 
     async fn answer(&self, request: Request<Incoming>, visit: &Rc<Visit>) -> Response<Full<Bytes>> {

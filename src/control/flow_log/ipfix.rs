@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use super::record::Record;
+use crate::control::wall;
 
 /// How often templates and the account of what was lost are sent.
 pub const TEMPLATES_EVERY: Duration = Duration::from_secs(30);
@@ -348,7 +349,7 @@ impl Exporter {
         if self.messages.is_empty() {
             return Ok(());
         }
-        let (message, records) = self.messages.take(SystemTime::now());
+        let (message, records) = self.messages.take(wall::now());
         // A refusal is of an earlier message, and told once.
         let sent = self.socket.send(&message).or_else(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => self.socket.send(&message),

@@ -1,11 +1,12 @@
 //! The thread that reads the workers' rings and writes records.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rtrb::Consumer;
 
@@ -16,6 +17,7 @@ use super::names::Names;
 use super::options::{Destination, Options};
 use super::record::Record;
 use crate::control::events::Timestamp;
+use crate::control::wall;
 use crate::datapath::counters::WorkerCounters;
 use crate::datapath::flow_log::{FlowLog, FlowReport, Sampling};
 use crate::flow::{Accounts, HashSeed, Pages};
@@ -164,7 +166,7 @@ pub fn start(
                 let base = Lost::of(&workers);
                 // If nobody waits for them they are dropped, and the rings are found to be nobody's.
                 give.send(Ok(logs)).ok();
-                Log {
+                let log = Log {
                     sink,
                     rings,
                     given_back,
@@ -173,8 +175,11 @@ pub fn start(
                     clock,
                     base,
                     told: Lost::default(),
+                };
+                // What was reported and not written then is lost with the rings; a worker counts what it finds no room for.
+                if catch_unwind(AssertUnwindSafe(|| log.run())).is_err() {
+                    own.note(Err((0, io::Error::other("the thread that writes it panicked"))));
                 }
-                .run();
             }
             Err(error) => drop(give.send(Err(error))),
         }
@@ -318,7 +323,7 @@ impl Log {
     fn take(&mut self) -> usize {
         let Log { sink, rings, shared, clock, .. } = self;
         let names = shared.names();
-        let (wall, cycles) = (SystemTime::now(), clock.cycles());
+        let (wall, cycles) = (wall::now(), clock.cycles());
         let mut taken = 0;
         for ring in rings {
             for _ in 0..IN_A_ROW {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::course::Course;
 use super::damping::Verdict;
 use super::latency::AnswerTimes;
+use crate::control::wall;
 
 /// What a target is known by: its group and its address (O-3: an address is in a group once).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -208,7 +209,7 @@ pub struct Moment {
 impl Moment {
     /// Now. The monotonic half is the runtime's clock, which a test can move.
     pub fn now() -> Self {
-        Self { wall: SystemTime::now(), monotonic: tokio::time::Instant::now().into_std() }
+        Self { wall: wall::now(), monotonic: tokio::time::Instant::now().into_std() }
     }
 
     /// So long before, or as long as the clocks can tell.

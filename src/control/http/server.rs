@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::visit::{Progress, Visit};
+use crate::control::panics::in_conversation;
 
 /// How long to leave a listener alone that fails to accept, for want of file descriptors say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -104,7 +105,7 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Rc<H>, limits: Li
         let visit = Rc::new(Visit::new(peer, stream.local_addr().ok()));
         visits.push(Rc::downgrade(&visit));
         let tls = handler.tls();
-        connections.spawn_local(run(stream, visit, tls, Rc::clone(&handler), limits));
+        connections.spawn_local(in_conversation(run(stream, visit, tls, Rc::clone(&handler), limits)));
     }
 }
 

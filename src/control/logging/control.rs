@@ -1,7 +1,7 @@
 //! Changing what is logged while the daemon runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use super::filter::{BadFilter, Filter};
 use super::limit::Limit;
 use super::writer::Writer;
 use crate::control::events::Timestamp;
+use crate::control::wall;
 
 /// The longest that a filter may hold before the configured one comes back: a week.
 pub const MAX_REVERT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -53,7 +54,7 @@ struct Shared {
 struct State {
     configured: Filter,
     current: Filter,
-    reverts: Option<(Instant, SystemTime)>,
+    reverts: Option<Instant>,
     apply: Apply,
 }
 
@@ -89,6 +90,12 @@ impl LogControl {
         self.shared.writer.flush();
     }
 
+    /// Lines that were lost since the process began.
+    #[must_use]
+    pub fn lines_lost(&self) -> u64 {
+        self.shared.writer.lost()
+    }
+
     /// What holds.
     #[must_use]
     pub fn view(&self) -> LogLevelView {
@@ -107,7 +114,7 @@ impl LogControl {
                 Revert::After(time) => Some(time.min(MAX_REVERT)),
             };
             state.hold(filter);
-            state.reverts = after.map(|after| (Instant::now() + after, SystemTime::now() + after));
+            state.reverts = after.map(|after| Instant::now() + after);
             Ok(state.view())
         })
     }
@@ -133,7 +140,7 @@ impl LogControl {
 
     /// To be called some times a second: reverts what is due, and tells of lines that were not written.
     pub fn tend(&self, now: Instant) {
-        let due = self.with(|state| state.reverts.is_some_and(|(at, _)| at <= now));
+        let due = self.with(|state| state.reverts.is_some_and(|at| at <= now));
         if due {
             let filter = self.revert().filter;
             tracing::info!(name: "log_level_reverted", filter, "the log's configured level holds again");
@@ -163,7 +170,10 @@ impl State {
         LogLevelView {
             filter: self.current.to_string(),
             configured: self.configured.to_string(),
-            reverts_at: self.reverts.map(|(_, at)| at.into()),
+            // By the clock that people see now, which may have jumped since.
+            reverts_at: self
+                .reverts
+                .map(|at| (wall::now() + at.saturating_duration_since(Instant::now())).into()),
         }
     }
 }

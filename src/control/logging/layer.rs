@@ -1,7 +1,7 @@
 //! From an event of `tracing` to a line.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
@@ -32,7 +32,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         );
         let of = event.metadata();
         if self.limit.admits(of, Instant::now()) {
-            self.writer.write(self.look.line(event, of, SystemTime::now()));
+            self.writer.write(self.look.line(event, of, crate::control::wall::now()));
         }
     }
 }

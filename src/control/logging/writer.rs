@@ -3,9 +3,9 @@
 //! find no room are counted, and their number is told when there is some.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Lines that wait at most.
@@ -31,7 +31,16 @@ enum Way {
 /// See the module.
 pub struct Writer {
     way: Mutex<Way>,
-    lost: AtomicU64,
+    sunk: Arc<Sunk>,
+    told: AtomicU64,
+}
+
+/// What did not come out.
+#[derive(Default)]
+struct Sunk {
+    lines: AtomicU64,
+    /// The last line did not: to tell how many there were would be one more.
+    broken: AtomicBool,
 }
 
 impl Writer {
@@ -42,21 +51,18 @@ impl Writer {
 
     /// To whatever takes bytes.
     pub fn to(out: Out) -> Writer {
-        Writer { way: Mutex::new(Way::Straight(out)), lost: AtomicU64::new(0) }
+        Writer { way: Mutex::new(Way::Straight(out)), sunk: Arc::default(), told: AtomicU64::new(0) }
     }
 
     /// Writes a line, or sees to it that it is written, or counts it as lost.
     pub fn write(&self, line: String) {
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *way {
-            // With standard error closed there is nobody to tell.
-            Way::Straight(out) => {
-                out.write_all(line.as_bytes()).ok();
-            }
+            Way::Straight(out) => self.sunk.write(out, &line),
             Way::Queued(queue) => match queue.try_send(Job::Line(line)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                    self.lost.fetch_add(1, Ordering::Relaxed);
+                    self.sunk.lines.fetch_add(1, Ordering::Relaxed);
                 }
             },
         }
@@ -73,7 +79,8 @@ impl Writer {
         // The thread may not be, so that it is given what it writes to only when it is there.
         let (give, given) = sync_channel(1);
         let thread = std::thread::Builder::new().name("log".to_owned());
-        match thread.spawn(move || given.recv().map(|out| write_all(out, &jobs))) {
+        let sunk = Arc::clone(&self.sunk);
+        match thread.spawn(move || given.recv().map(|out| write_all(out, &jobs, &sunk))) {
             // It waits for it.
             Ok(_) => give.send(out).map_err(|_| std::io::ErrorKind::BrokenPipe.into()),
             Err(error) => {
@@ -101,19 +108,34 @@ impl Writer {
         }
     }
 
-    /// Lines that were lost since this was last asked.
+    /// Lines that were lost since this was last asked; none as long as no line comes out at all.
     pub fn take_lost(&self) -> u64 {
-        self.lost.swap(0, Ordering::Relaxed)
+        if self.sunk.broken.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let lost = self.lost();
+        lost.wrapping_sub(self.told.swap(lost, Ordering::Relaxed))
+    }
+
+    /// Lines that were lost so far.
+    pub fn lost(&self) -> u64 {
+        self.sunk.lines.load(Ordering::Relaxed)
     }
 }
 
-fn write_all(mut out: Out, jobs: &Receiver<Job>) {
+impl Sunk {
+    /// Writes a line or counts it: with standard error closed, or on a full disk, there is nobody to tell.
+    fn write(&self, out: &mut Out, line: &str) {
+        let failed = out.write_all(line.as_bytes()).is_err();
+        self.broken.store(failed, Ordering::Relaxed);
+        self.lines.fetch_add(u64::from(failed), Ordering::Relaxed);
+    }
+}
+
+fn write_all(mut out: Out, jobs: &Receiver<Job>, sunk: &Sunk) {
     while let Ok(job) = jobs.recv() {
         match job {
-            // As above.
-            Job::Line(line) => {
-                out.write_all(line.as_bytes()).ok();
-            }
+            Job::Line(line) => sunk.write(&mut out, &line),
             Job::Flush(done) => {
                 done.send(()).ok();
             }

@@ -60,6 +60,14 @@ impl Endpoint {
         }
     }
 
+    /// The same place once more, to be served when whoever served it has ended. Nobody who connects meanwhile is refused.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn again(&self) -> io::Result<Self> {
+        Ok(Endpoint { listener: self.listener.try_clone()? })
+    }
+
     /// Where it listens.
     ///
     /// # Errors

@@ -166,4 +166,9 @@ impl Service for Acting<'_> {
     fn advance_clock(&self, milliseconds: u32) {
         self.service.advance_clock(milliseconds);
     }
+
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    fn put_fault(&self, fault: super::methods::put_fault::Fault) {
+        self.service.put_fault(fault);
+    }
 }

@@ -14,6 +14,8 @@ use super::listener::ControlListener;
 use super::role::Role;
 use super::service::Service;
 use super::session::{Limits, Session, Subscribers};
+use crate::control::panics::in_conversation;
+use std::borrow::Borrow;
 use std::io;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -27,8 +29,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// connect at once would show out an operator's between its connecting and its first request.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Serves `service`'s methods at `listener` until the future is dropped, which closes every
-/// connection and removes the socket's file.
+/// Serves `service`'s methods at `listener` until the future is dropped, which closes every connection and, if
+/// nobody else has the listener, removes the socket's file.
 ///
 /// # Errors
 /// When the runtime cannot take the socket.
@@ -36,13 +38,13 @@ const GRACE: Duration = Duration::from_millis(100);
 /// # Panics
 /// Outside a `LocalSet` or a local runtime.
 pub async fn serve(
-    listener: ControlListener,
+    listener: impl Borrow<ControlListener>,
     service: Rc<dyn Service>,
     dispatcher: Rc<Dispatcher>,
     limits: Limits,
 ) -> io::Result<()> {
-    let incoming = listener.listener()?;
-    let admins = listener.admins();
+    let listener: &ControlListener = listener.borrow();
+    let (incoming, admins) = (listener.listener()?, listener.admins());
     let subscribers = Subscribers::new(limits.subscribers);
     let mut sessions: Vec<Weak<Session>> = Vec::new();
     let mut connections = JoinSet::new();
@@ -89,12 +91,12 @@ pub async fn serve(
         }
         let session = Rc::new(Session::new(peer, Rc::clone(&subscribers)));
         sessions.push(Rc::downgrade(&session));
-        connections.spawn_local(connection::run(
+        connections.spawn_local(in_conversation(connection::run(
             stream,
             session,
             Rc::clone(&service),
             Rc::clone(&dispatcher),
-        ));
+        )));
     }
 }
 

@@ -152,6 +152,10 @@ pub trait Service {
     /// Lets the data path's and the drain clock's time jump ahead. Asked only of a daemon that was
     /// started for tests.
     fn advance_clock(&self, milliseconds: u32);
+
+    /// Puts a fault into the daemon, which nothing but a control core has. Asked only of a daemon that was started for tests.
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    fn put_fault(&self, _fault: super::methods::put_fault::Fault) {}
 }
 
 /// The right to change the objects: one has it at a time, who asked first comes first.
@@ -257,6 +261,8 @@ pub struct TargetStatus {
     pub description: String,
     /// Since when it is in this state.
     pub since: Timestamp,
+    /// How much of its delay is left, if it drains (T-3).
+    pub drain_left: Option<Duration>,
     /// Whom its packets are handed to.
     pub neighbour: NextHopView,
     /// Its live flows.

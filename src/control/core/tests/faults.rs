@@ -26,7 +26,10 @@ fn a_stuck_worker_is_told_within_a_second_and_so_is_that_it_goes_on_and_that_it_
         let told = looks(&bench, &mut now);
         assert_eq!(told[0], What::WorkerWentOn { worker: 0, stuck_for_ms: 1000 });
         bench.counters.panicked.set(1);
-        assert_eq!(looks(&bench, &mut now), [What::WorkerPanicked { worker: 0 }]);
+        assert_eq!(bench.core.look_after_workers(now), None, "it is told first");
+        assert_eq!(looks(&bench, &mut now), []);
+        let sentence = bench.core.look_after_workers(now).expect("the daemon ends");
+        assert!(sentence.starts_with("worker 0 ended by a panic"), "{sentence}");
         assert!(!bench.core.workers_alive());
     });
 }

@@ -235,7 +235,7 @@ fn a_drain_whose_end_cannot_be_stored_keeps_its_clock_and_is_tried_again_a_secon
         bench.deregister(FIRST);
         bench.core.advance_clock(100_000);
         let key = TargetKey::new("fw", FIRST.into());
-        let deadline = || bench.core.inner.borrow().drains.deadline(&key);
+        let deadline = || bench.core.inner.borrow().drains.ends(&key, bench.core.inner.borrow().now());
         let ends = deadline();
         assert!(ends.is_some());
         let folder = bench.folder.path().join("state");

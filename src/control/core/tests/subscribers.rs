@@ -11,7 +11,7 @@ async fn run(bench: &Bench) {
     let (_tell, news) = mpsc::unbounded_channel();
     let moment = tokio::time::sleep(Duration::from_millis(20));
     tokio::select! {
-        () = bench.core.run(news) => {}
+        fault = bench.core.run(news) => panic!("{fault}"),
         () = moment => {}
     }
 }

@@ -8,6 +8,7 @@ use crate::control::core::Measures;
 use crate::control::failover::{Cause, Durations, FlowsTouched};
 use crate::control::health::{CheckTotals, GroupChecks, HealthState, ReasonCode};
 use crate::control::histogram::Histogram;
+use crate::control::panics::Counts;
 use crate::control::peaks::Traffic;
 use crate::control::socket::views::PortView;
 use crate::datapath::counters::{ResetTrigger, Suppressed, WorkerCounters};
@@ -19,6 +20,12 @@ pub struct Snapshot {
     pub started: f64,
     /// How long it has run.
     pub uptime: Duration,
+    /// Control cores that there were before this one, each of which ended by a panic.
+    pub control_starts: u32,
+    /// Panics of any thread.
+    pub panics: Counts,
+    /// Log lines that were lost.
+    pub log_lines_lost: u64,
     /// The present configuration.
     pub generation: u64,
     /// Whether the daemon works.

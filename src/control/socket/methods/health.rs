@@ -4,6 +4,7 @@
 
 use super::registration::TargetName;
 use super::{fault, groups};
+use crate::control::duration::milliseconds;
 use crate::control::events::Timestamp;
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::model::{GENEVE_PORT, TargetGroup};
@@ -124,8 +125,7 @@ fn describe_target_health(call: &Call<'_>, asked: DescribeTargetHealth) -> Resul
 impl GroupHealth {
     /// How every target of `group` stands.
     pub(super) fn of(service: &dyn Service, group: &TargetGroup) -> Self {
-        let now = service.now_unix_ms();
-        let describe = |status| TargetHealthDescription::of(group, status, now);
+        let describe = |status| TargetHealthDescription::of(group, status);
         GroupHealth {
             target_group_name: group.name.to_string(),
             detection_time_ms: groups::detection_time_ms(group),
@@ -135,8 +135,7 @@ impl GroupHealth {
 }
 
 impl TargetHealthDescription {
-    fn of(group: &TargetGroup, status: TargetStatus, now_unix_ms: u64) -> Self {
-        let drain = group.drain_of(status.address);
+    fn of(group: &TargetGroup, status: TargetStatus) -> Self {
         TargetHealthDescription {
             target: TargetIdentity {
                 id: status.address,
@@ -151,7 +150,7 @@ impl TargetHealthDescription {
                 description: status.description,
             },
             since: Some(status.since),
-            drain_ends_in_ms: drain.map(|drain| drain.ends_unix_ms().saturating_sub(now_unix_ms)),
+            drain_ends_in_ms: status.drain_left.map(milliseconds),
             neighbour: Some(status.neighbour),
             flows: status.flows,
             would_die: status.would_die,

@@ -23,6 +23,8 @@ pub mod log_level;
 pub mod node;
 pub mod overview;
 pub mod page;
+#[cfg(any(debug_assertions, feature = "faults"))]
+pub mod put_fault;
 pub mod registration;
 pub mod rules;
 pub mod subnets;
@@ -70,6 +72,16 @@ fn in_service() -> Dispatcher {
 pub fn debug_dispatcher() -> Dispatcher {
     let mut table = in_service();
     node::register_debug(&mut table);
+    table.describe_itself();
+    table
+}
+
+/// The same, and what puts faults into a daemon where the build has that.
+pub fn test_dispatcher() -> Dispatcher {
+    let mut table = in_service();
+    node::register_debug(&mut table);
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    put_fault::register(&mut table);
     table.describe_itself();
     table
 }

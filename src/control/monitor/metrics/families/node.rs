@@ -1,6 +1,7 @@
 //! The node as a whole, and the monitoring endpoint itself.
 
 use crate::control::monitor::metrics::family::Family;
+use crate::control::panics::Counts;
 
 pub const FAMILIES: &[Family] = &[
     Family::gauge(
@@ -18,6 +19,28 @@ pub const FAMILIES: &[Family] = &[
     Family::gauge("flowgate_uptime_seconds", &[], "How long the daemon has run", |snapshot, out| {
         out.gauge(&[], snapshot.uptime.as_secs_f64())
     }),
+    Family::counter(
+        "flowgate_control_core_restarts",
+        &[],
+        "Times that the control core panicked and another went on in its place, beside the same workers",
+        |snapshot, out| out.counter(&[], u64::from(snapshot.control_starts)),
+    ),
+    Family::counter(
+        "flowgate_panics",
+        &["thread"],
+        "Panics: of the control core, of single conversations with its clients, and of other threads",
+        |snapshot, out| {
+            let Counts { control, conversations, others } = snapshot.panics;
+            let each = [("control", control), ("conversation", conversations), ("other", others)];
+            each.iter().try_for_each(|(thread, count)| out.counter(&[thread], *count))
+        },
+    ),
+    Family::counter(
+        "flowgate_log_lines_lost",
+        &[],
+        "Log lines that were lost, as standard error took them too slowly or not at all",
+        |snapshot, out| out.counter(&[], snapshot.log_lines_lost),
+    ),
     Family::gauge("flowgate_healthy", &[], "1 if the daemon works: what /healthz says", |snapshot, out| {
         out.gauge(&[], u64::from(snapshot.is_healthy))
     }),

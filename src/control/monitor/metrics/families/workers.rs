@@ -1,6 +1,7 @@
 //! What each worker does with its time and its memory, and what became of the packets that it received.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::control::monitor::metrics::family::{Family, Series};
 use crate::control::monitor::metrics::snapshot::{OfWorker, Snapshot};
@@ -133,6 +134,16 @@ pub const FAMILIES: &[Family] = &[
         WORKER,
         "For how long the worker has gone no round; below a thousandth while it works",
         |snapshot, out| seconds_gauge(snapshot, out, |one| one.silent_for.as_secs_f64()),
+    ),
+    Family::counter(
+        "flowgate_worker_paused_seconds",
+        WORKER,
+        "For how long the worker was stopped, half a second or more at a time; its flows grew no older then",
+        |snapshot, out| {
+            snapshot.workers.iter().try_for_each(|one| {
+                out.counter(&[&one.worker], Duration::from_millis(one.counters.paused_ms.get()).as_secs_f64())
+            })
+        },
     ),
     Family::counter(
         "flowgate_worker_stalls",
