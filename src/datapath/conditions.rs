@@ -113,6 +113,18 @@ impl Conditions {
         }
     }
 
+    /// These targets are unhealthy since then, before any forwarding state says so: one that does changes nothing.
+    pub fn resume(&mut self, unhealthy: &[(TargetId, Millis)]) {
+        for (target, at) in unhealthy {
+            if let (Some(condition), Some(since)) =
+                (self.by_target.get_mut(target.index()), self.unhealthy_since.get_mut(target.index()))
+            {
+                (*condition, *since) = (Condition::Unhealthy, Some(*at));
+                self.known = self.known.max(target.index() + 1);
+            }
+        }
+    }
+
     /// The condition of a target.
     #[inline]
     pub fn of(&self, target: TargetId) -> Condition {
@@ -352,5 +364,21 @@ mod tests {
         conditions.install(&forwarding(&healthy), Millis(300));
         conditions.install(&forwarding(&unhealthy), Millis(400));
         assert_eq!(conditions.unhealthy_for(id, Millis(450)), 50);
+    }
+
+    //
+    #[test]
+    fn the_time_of_an_unhealthy_target_goes_on_after_a_restart() {
+        let mut conditions = Conditions::new(32, 3);
+        conditions.resume(&[
+            (TargetId(1), Millis(100)),
+            (TargetId(9), Millis(100)),
+            (TargetId(99), Millis(1)),
+        ]);
+        let mut now = [Condition::Healthy; 3];
+        now[1] = Condition::Unhealthy;
+        conditions.install(&forwarding(&now), Millis(300));
+        assert_eq!(conditions.unhealthy_for(TargetId(1), Millis(350)), 250);
+        assert_eq!(conditions.of(TargetId(9)), Condition::Removed, "there is no such target any more");
     }
 }

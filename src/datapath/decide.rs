@@ -13,7 +13,7 @@ pub mod later_fragment;
 mod terms;
 
 use account::{Account, Reason};
-pub use terms::{Debts, Facts, Fins, FlowFacts, Surroundings, Then, Update, Verdict};
+pub use terms::{Debts, Facts, Fins, FlowFacts, Forgot, Surroundings, Then, Update, Verdict};
 
 use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::forwarding::{Condition, Failover, UnknownFlow};
@@ -79,11 +79,12 @@ fn unguarded(
 #[inline]
 fn without_flow(packet: &Facts, around: &Surroundings<'_>, account: &mut impl Account) -> Verdict {
     let adopted = around.policy.unknown_flow == UnknownFlow::Adopt && !packet.resets();
-    if !packet.tcp || packet.opens() || adopted || around.overflowed {
+    if !packet.tcp || packet.opens() || adopted || around.forgot.is_some() {
         account.note(match packet {
             packet if !packet.tcp => Reason::BeginsOther,
             packet if packet.opens() => Reason::BeginsTcp,
             _ if adopted => Reason::Adopted,
+            _ if around.forgot == Some(Forgot::Restart) => Reason::Restarted,
             _ => Reason::Overflowed,
         });
         Verdict::New(Debts::NONE)

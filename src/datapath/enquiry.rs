@@ -8,7 +8,7 @@
 use super::arrival::Arrival;
 use super::counters::{DropReason, IcmpAnswer, ResetTrigger};
 use super::decide::account::Reasons;
-use super::decide::{FlowFacts, Verdict};
+use super::decide::{FlowFacts, Forgot, Verdict};
 use super::fragments::{Datagram, First};
 use super::messages::FlowRecord;
 use crate::balance::{Choice, Row};
@@ -117,8 +117,8 @@ pub struct AroundSeen {
     pub healthy_percent: u8,
     /// There is leave for a reset.
     pub may_reset: bool,
-    /// The table turned flows away lately (F-12).
-    pub overflowed: bool,
+    /// Why a connection may be known to nobody though it is alive, if one may (F-8, F-12).
+    pub forgot: Option<Forgot>,
 }
 
 /// What the hash says (F-4).

@@ -3,7 +3,7 @@
 
 use super::arrival::Arrival;
 use super::counters::WorkerCounters;
-use super::decide::{Debts, Facts, Fins, FlowFacts, Then, Update, close, first_state};
+use super::decide::{Debts, Facts, Fins, FlowFacts, Forgot, Then, Update, close, first_state};
 use super::flow_log::{FlowLog, Why};
 use super::forwarding::{Condition, Conditions, Forwarding};
 use super::interfaces::VlanTags;
@@ -16,6 +16,8 @@ use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::wire::ethernet::{ADDRESSES_LEN, HEADER_LEN, Link};
 use crate::wire::packet::{Kind, Packet, protocol};
 use crate::wire::tcp::TcpFlags;
+
+mod resumed;
 
 /// Longer than any idle timeout: after it an overflow is over for every load balancer.
 const OVERFLOW_PAST_MS: u32 = 6_000_000;
@@ -62,12 +64,14 @@ pub struct Flows {
     pub log: Option<Box<FlowLog>>,
     /// When the table last turned a flow away.
     last_overflow: Option<Millis>,
+    /// Until when TCP packets of no flow may be of a connection that a restart lost.
+    adopt_until: Option<Millis>,
 }
 
 impl Flows {
     /// Flows in an empty table.
     pub fn new(table: Table, links: LinkTable) -> Flows {
-        Flows { table, links, log: None, last_overflow: None }
+        Flows { table, links, log: None, last_overflow: None, adopt_until: None }
     }
 
     /// What decides over a packet of this flow.
@@ -170,6 +174,7 @@ impl Flows {
         let seat = self.table.seat(hash, key);
         if matches!(seat, Err(NotInserted::Full)) {
             self.last_overflow = Some(now);
+            self.table.note_overflow(self.last_overflow);
         }
         seat
     }
@@ -328,11 +333,14 @@ impl Flows {
         is_live(self.table.entry(id)).then_some(id)
     }
 
-    /// Whether the table turned flows away less than an idle timeout ago: a connection that was
-    /// forwarded without state then may be alive and unknown now (F-12).
+    /// Why a connection may be alive and unknown, if one may: the table turned flows away less than an idle timeout ago, so
+    /// that it was forwarded without state then (F-12), or a restart has lost it (F-8).
     #[inline]
-    pub fn overflowed(&self, now: Millis, timers: &Timers) -> bool {
-        self.last_overflow.is_some_and(|at| now.since(at) < timers.tcp_idle_ms)
+    pub fn forgot(&self, now: Millis, timers: &Timers) -> Option<Forgot> {
+        if self.last_overflow.is_some_and(|at| now.since(at) < timers.tcp_idle_ms) {
+            return Some(Forgot::Overflow);
+        }
+        self.adopt_until.filter(|until| until.since(now) > 0).map(|_| Forgot::Restart)
     }
 
     /// The cookie of a packet that is forwarded without state: it names the header that its answer
@@ -367,6 +375,10 @@ impl Flows {
         // Forgotten in time, lest it seem to lie ahead some weeks later.
         if self.last_overflow.is_some_and(|at| now.since(at) > OVERFLOW_PAST_MS) {
             self.last_overflow = None;
+            self.table.note_overflow(None);
+        }
+        if self.adopt_until.is_some_and(|until| until.since(now) == 0) {
+            self.adopt_until = None;
         }
         let Flows { table, links, log, .. } = self;
         table.age(

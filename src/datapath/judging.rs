@@ -277,7 +277,7 @@ impl<B: PacketBuf> Pipeline<B> {
             any_healthy: around.any_healthy,
             healthy_percent: around.healthy_percent,
             may_reset: around.may_reset,
-            overflowed: around.overflowed,
+            forgot: around.forgot,
         };
         let mut reasons = Reasons::default();
         let facts = flow.map(|flow| flow.facts);

@@ -11,12 +11,12 @@
 //! gone. All memory is taken at the start; every operation touches a bounded number of slots on
 //! average, as the chains of a hash table under load one are short.
 
-use crate::flow::{HashSeed, LinkId};
+pub use crate::flow::MAX_HEADER;
+use crate::flow::{HashSeed, KeptLinks, LinkId};
 use crate::id::PortId;
 use crate::wire::ethernet::HEADER_LEN;
 
-/// Longest header kept: Ethernet and two VLAN tags.
-pub const MAX_HEADER: usize = 22;
+mod kept;
 
 /// End of a chain or list. Slot 0 is never used, as `LinkId(0)` means "none".
 const NIL: u16 = 0;
@@ -102,6 +102,8 @@ pub struct LinkTable {
     /// Oldest and newest slot that no flow holds.
     idle_first: u16,
     idle_last: u16,
+    /// Where the headers are written down for whoever takes over.
+    kept: Option<KeptLinks>,
 }
 
 impl LinkTable {
@@ -116,6 +118,7 @@ impl LinkTable {
             seed,
             idle_first: NIL,
             idle_last: NIL,
+            kept: None,
         };
         for slot in 1..=capacity.max(1) {
             table.idle_push(slot);
@@ -201,6 +204,9 @@ impl LinkTable {
         slot.generation = slot.generation.wrapping_add(1);
         slot.in_use = true;
         slot.next = first;
+        if let Some(kept) = &mut self.kept {
+            kept.set(LinkId(fresh), slot.generation, port, header);
+        }
         *self.heads.get_mut(bucket)? = fresh;
         if let (Ok(header), Some(plain)) = (header.try_into(), self.plain.get_mut(usize::from(fresh))) {
             *plain = Plain::new(port, header);

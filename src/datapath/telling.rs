@@ -38,7 +38,7 @@ impl<B: PacketBuf> Pipeline<B> {
             any_healthy: self.conditions.any_healthy(id),
             healthy_percent: self.conditions.healthy_percent(id),
             may_reset: self.rates.allow(id, max_per_second, resets, self.now),
-            overflowed: self.flows.overflowed(self.now, &gateway.timers),
+            forgot: self.flows.forgot(self.now, &gateway.timers),
             now: self.now,
         }
     }

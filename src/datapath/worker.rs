@@ -5,6 +5,7 @@
 //! the clock: [`Worker::round`] is given the time, so tests play whole histories through it.
 
 mod flow_log;
+mod resume;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,8 +45,8 @@ use crate::io::clock::Clock;
 use crate::io::isa::Isa;
 use crate::io::{Burst, PortQueue};
 
-/// Distinct link-layer headers a worker keeps: far more than a wire has stations.
-pub const LINKS: u16 = 32_768;
+pub use crate::flow::LINKS;
+pub use resume::Resumed;
 
 /// Messages taken from the control core in one round at most: each may miss the caches some times, and a
 /// thousand targets may fail at once.
@@ -205,6 +206,7 @@ impl<Q: PortQueue> Worker<Q> {
         let handled = self.round(now, began);
         let ended = clock.cycles();
         let took = ended.wrapping_sub(began);
+        self.pipeline.flows.table.note_round(self.pipeline.now, handled > 0);
         let counters = &self.pipeline.counters;
         counters.rounds.add(1);
         if handled > 0 {

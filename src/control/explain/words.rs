@@ -85,6 +85,11 @@ impl Subject {
                 &["F-12"],
                 None,
             ),
+            Reason::Restarted => (
+                "The daemon started lately and could not take over the flow table of the one before it, so that this may be of a connection that it had: it is taken for the first packet of a flow.".into(),
+                &["F-8"],
+                None,
+            ),
             Reason::ResetOfNoFlow => {
                 ("It is a reset, and a reset of no flow is not answered.".into(), &["R-5", "F-8"], None)
             }
@@ -341,6 +346,7 @@ mod tests {
             Reason::BeginsTcp,
             Reason::Adopted,
             Reason::Overflowed,
+            Reason::Restarted,
             Reason::ResetOfNoFlow,
             Reason::UnknownFlowReset,
             Reason::UnknownFlowResetOnIdle,

@@ -26,6 +26,8 @@ pub enum Reason {
     Adopted,
     /// The table turned flows away lately, so that this may be one of them (F-12).
     Overflowed,
+    /// It is TCP without SYN and of no flow, and the daemon could not take over its flow table lately: it begins one.
+    Restarted,
     /// A reset of no flow is not answered.
     ResetOfNoFlow,
     /// A TCP packet of no flow is answered with a reset by `flowgate.tcp.unknown_flow` (F-8).

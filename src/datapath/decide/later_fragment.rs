@@ -23,7 +23,7 @@ pub fn decide_later_fragment(
     // The entry stays for the packet that says something.
     let drop = |reason| Verdict::Drop(reason, flow.map_or(Then::Forget, |flow| Then::Keep(flow.debts)));
     match decide_telling(&nothing, flow, around, account) {
-        Verdict::New(debts) if around.overflowed && flow.is_none() => Verdict::New(debts),
+        Verdict::New(debts) if around.forgot.is_some() && flow.is_none() => Verdict::New(debts),
         Verdict::New(_) => drop(DropReason::UnknownFlow),
         Verdict::Reset(..) | Verdict::Held(_, None) => drop(DropReason::ExpiredFlow),
         Verdict::Drop(reason, _) => drop(reason),
@@ -33,7 +33,7 @@ pub fn decide_later_fragment(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Debts, Fins, Update};
+    use super::super::{Debts, Fins, Forgot, Update};
     use super::*;
     use crate::datapath::forwarding::{Condition, Failover, Policy, ResetGuards, UnknownFlow};
     use crate::flow::{FlowState, Timers};
@@ -49,7 +49,7 @@ mod tests {
         }
     }
 
-    fn verdict(flow: Option<FlowFacts>, policy: &Policy, overflowed: bool) -> Verdict {
+    fn verdict(flow: Option<FlowFacts>, policy: &Policy, forgot: bool) -> Verdict {
         let timers = Timers::default();
         let around = Surroundings {
             policy,
@@ -57,7 +57,7 @@ mod tests {
             any_healthy: true,
             healthy_percent: 100,
             may_reset: true,
-            overflowed,
+            forgot: forgot.then_some(Forgot::Overflow),
             now: Millis(1_000_000),
         };
         decide_later_fragment(Direction::LowToHigh, flow.as_ref(), &around, &mut ())

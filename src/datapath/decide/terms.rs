@@ -121,11 +121,19 @@ pub struct Surroundings<'a> {
     pub healthy_percent: u8,
     /// Whether `max_per_second` leaves room for a reset now.
     pub may_reset: bool,
-    /// Whether the table turned away flows lately, so that a connection may be known to nobody
-    /// though it is alive (F-12).
-    pub overflowed: bool,
+    /// Why a connection may be known to nobody though it is alive, if one may.
+    pub forgot: Option<Forgot>,
     /// The time.
     pub now: Millis,
+}
+
+/// Why a connection that is alive may be known to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgot {
+    /// The table turned flows away lately (F-12).
+    Overflow,
+    /// The daemon started lately and could not take over the table of the one before it (F-8).
+    Restart,
 }
 
 /// What the entry is to become when its packet is sent on.

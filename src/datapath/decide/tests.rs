@@ -51,15 +51,7 @@ fn verdict(packet: Facts, flow: Option<FlowFacts>, policy: Policy, any_healthy: 
 
 fn around<'a>(policy: &'a Policy, timers: &'a Timers, any_healthy: bool) -> Surroundings<'a> {
     let healthy_percent = if any_healthy { 50 } else { 0 };
-    Surroundings {
-        policy,
-        timers,
-        any_healthy,
-        healthy_percent,
-        may_reset: true,
-        overflowed: false,
-        now: NOW,
-    }
+    Surroundings { policy, timers, any_healthy, healthy_percent, may_reset: true, forgot: None, now: NOW }
 }
 
 /// The verdict of a reset after which nothing is remembered.
@@ -242,12 +234,16 @@ fn a_packet_of_no_flow() {
     }
 }
 
-// F-12
+// F-8, F-12
 #[test]
-fn after_an_overflow_a_packet_of_no_flow_is_taken_in() {
-    let (policy, timers) = (defaults(), Timers::default());
-    let around = Surroundings { overflowed: true, ..around(&policy, &timers, true) };
-    assert_eq!(decide(&data(), None, &around), NEW);
+fn after_an_overflow_or_a_restart_a_packet_of_no_flow_is_taken_in() {
+    for policy in [defaults(), reset_on_idle()] {
+        for forgot in [Forgot::Overflow, Forgot::Restart] {
+            let timers = Timers::default();
+            let around = Surroundings { forgot: Some(forgot), ..around(&policy, &timers, true) };
+            assert_eq!(decide(&data(), None, &around), NEW);
+        }
+    }
 }
 
 // F-8, F-9, F-12
