@@ -63,6 +63,9 @@ cores = [{core}]
 control_cores = [{control}]
 flows = {flows}
 {idle}
+
+[tables]
+keep = false
 "#,
         std::process::id()
     );

@@ -60,6 +60,9 @@ cores = [0]
 flows = 65536
 idle = "sleep"
 
+[tables]
+keep = false
+
 [[ports]]
 name = "left"
 device = "net_af_packet0,iface=left,framecnt=4096,blocksz=65536,framesz=2048"

@@ -40,7 +40,29 @@ pub(super) fn all(result: &Workers, look: &Look) -> String {
         "FLOWS IN",
         "LONGEST",
     ];
-    look.table(headings, rows.collect())
+    let mut shown = look.table(headings, rows.collect());
+    let tables = &result.flow_tables;
+    if tables.message.is_empty() {
+        // An older daemon's answer.
+        return shown;
+    }
+    shown.push_str(&format!("\n{}", sentence(&tables.message)));
+    if let Some(ms) = tables.gap_milliseconds {
+        shown.push_str(&format!(" Nothing was forwarded for {ms} ms."));
+    }
+    if tables.adopt_seconds > 0 {
+        let seconds = tables.adopt_seconds;
+        shown.push_str(&format!(" For {seconds} s yet, TCP packets of no flow begin one."));
+    }
+    shown.push('\n');
+    shown
+}
+
+/// Begun as sentences are, and ended.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", letters.as_str())
 }
 
 /// Shows how busy the workers were for `interval` from now on.

@@ -27,6 +27,7 @@ mod network;
 mod overview;
 mod preview;
 mod resets;
+mod restarted;
 mod scan;
 mod service;
 #[cfg(test)]
@@ -58,6 +59,7 @@ use super::panics::Panic;
 use super::resume::{self, SharedKeeper};
 use super::slots::Slots;
 use super::store::Store;
+use super::tables::Restart;
 use super::whole::Whole;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
@@ -73,6 +75,7 @@ use inband::InBand;
 use network::Network;
 pub use network::NetworkParts;
 use resets::Resets;
+use restarted::Restarted;
 use scan::Scan;
 
 /// How often the workers' rings are looked into.
@@ -120,6 +123,8 @@ pub struct CoreParts {
     pub flow_logs: Kept<FlowLogs>,
     /// The clocks of drains.
     pub drains: Kept<Drains>,
+    /// What came of the flow tables of the daemon before this one.
+    pub restart: Restart,
     /// Which control core of this process this is.
     pub life: Life,
 }
@@ -190,6 +195,7 @@ struct Inner {
     capture_slots: Rc<()>,
     hand_on: HandOn,
     flow_logs: Kept<FlowLogs>,
+    restarted: Restarted,
     scan: Option<Scan>,
     enquiries: Enquiries,
     /// Scans so far.
@@ -233,6 +239,7 @@ impl Core {
                 capture_slots: Rc::new(()),
                 hand_on: HandOn::new(parts.keeper),
                 flow_logs: parts.flow_logs,
+                restarted: Restarted::new(parts.restart, parts.life.number == 0),
                 scan: None,
                 enquiries: Enquiries::of_life(parts.life.number),
                 scans: parts.life.number << 16,
@@ -370,6 +377,7 @@ impl Core {
             // `Workers::poll` keeps these to itself.
             FromWorker::Retired { .. } | FromWorker::CaptureOver(_) => {}
         });
+        inner.note_gap();
         inner.tend_flow_log();
         for event in inner.sampled_resets() {
             self.tell(event);
@@ -382,6 +390,7 @@ impl Core {
         self.tell_lost_records();
         let mut inner = self.inner.borrow_mut();
         let now = Instant::now();
+        inner.hand_on_time();
         inner.sweep_inband(now);
         inner.note_peaks(now);
         inner.sweep_failovers();

@@ -37,6 +37,7 @@ pub mod slots;
 pub mod socket;
 pub mod store;
 pub mod survey;
+pub mod tables;
 pub mod tally;
 pub mod wall;
 mod whole;

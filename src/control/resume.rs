@@ -23,6 +23,7 @@ pub use doubled::Doubled;
 use super::health::damping::Verdict;
 use super::health::{ReasonCode, StateReason, TargetKey};
 use super::model::Name;
+use crate::id::Millis;
 
 /// What is known of targets may be so old and is still gone by. A restart takes a second and an upgrade some; after a
 /// minute nobody knows how a target is.
@@ -30,6 +31,9 @@ pub const HEALTH_HOLDS: Duration = Duration::from_secs(60);
 
 /// Room for the data: 16,384 targets take less than 4 MiB.
 const ROOM: usize = 8 << 20;
+
+/// And for a moment.
+const MOMENT_ROOM: usize = 256;
 
 /// What a control core hands on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,11 +136,39 @@ impl Resume {
     }
 }
 
+/// A moment by the clock that all processes of one boot share and by the workers' own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// See [`boot_ms`].
+    pub boot_ms: u64,
+    /// What the workers' clock showed then.
+    pub workers_ms: u32,
+    /// How often in a second the counter counts that it is read from.
+    pub cycles_per_second: u64,
+}
+
+impl Anchor {
+    /// What the workers' clock shows now.
+    pub fn now(&self) -> Millis {
+        let passed = boot_ms().saturating_sub(self.boot_ms);
+        #[expect(clippy::cast_possible_truncation, reason = "Millis wraps")]
+        let passed = passed as u32;
+        Millis(self.workers_ms).plus(passed)
+    }
+
+    /// How long ago it was.
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(boot_ms().saturating_sub(self.boot_ms))
+    }
+}
+
 /// Keeps what a control core last handed on, in this process and, if there is a file, beyond it.
 #[derive(Debug, Default)]
 pub struct Keeper {
     last: Option<Resume>,
     file: Option<Doubled>,
+    anchor: Option<Anchor>,
+    anchor_file: Option<Doubled>,
 }
 
 /// A keeper that outlives a control core.
@@ -158,14 +190,36 @@ impl Keeper {
     /// # Errors
     /// If the file cannot be read.
     pub fn in_file(file: File, offset: u64) -> io::Result<Keeper> {
-        let (file, data) = Doubled::open(file, offset, ROOM)?;
+        let (moments, moment) = Doubled::open(file.try_clone()?, offset, MOMENT_ROOM)?;
+        let (file, data) = Doubled::open(file, offset + Doubled::size(MOMENT_ROOM), ROOM)?;
         let last = data.and_then(|data| serde_json::from_slice(&data).ok()).filter(Resume::is_sound);
-        Ok(Keeper { last, file: Some(file) })
+        let anchor = moment.and_then(|moment| serde_json::from_slice(&moment).ok());
+        Ok(Keeper { last, file: Some(file), anchor, anchor_file: Some(moments) })
     }
 
     /// Bytes that it takes of its file.
     pub const fn size() -> u64 {
-        Doubled::size(ROOM)
+        Doubled::size(MOMENT_ROOM) + Doubled::size(ROOM)
+    }
+
+    /// The moment that was noted last: until about then whoever handed on was alive.
+    pub fn anchor(&self) -> Option<Anchor> {
+        self.anchor
+    }
+
+    /// Notes what the workers' clock shows now.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn keep_time(&mut self, now: Millis, cycles_per_second: u64) -> io::Result<()> {
+        let anchor = Anchor { boot_ms: boot_ms(), workers_ms: now.0, cycles_per_second };
+        self.anchor = Some(anchor);
+        match &mut self.anchor_file {
+            Some(file) => {
+                serde_json::to_vec(&anchor).map_err(io::Error::from).and_then(|data| file.write(&data))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What was handed on last.
@@ -294,5 +348,19 @@ mod tests {
         assert_eq!(health.reason().unwrap().description, "Request timed out");
         resume.forget_health();
         assert!(resume.health().is_empty());
+    }
+
+    #[test]
+    fn the_workers_time_goes_on_across_processes() {
+        let file = tempfile::tempfile().unwrap();
+        let mut keeper = Keeper::in_file(file.try_clone().unwrap(), 0).unwrap();
+        assert_eq!(keeper.anchor(), None);
+        keeper.keep_time(Millis(u32::MAX - 3), 2_000_000_000).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let anchor = Keeper::in_file(file, 0).unwrap().anchor().unwrap();
+        assert_eq!(anchor.cycles_per_second, 2_000_000_000);
+        let passed = anchor.now().since(Millis(u32::MAX - 3));
+        assert!((19..10_000).contains(&passed), "{passed}");
+        assert!(anchor.age() >= Duration::from_millis(19));
     }
 }

@@ -160,6 +160,8 @@ pub struct Workers {
     /// How long each condition took from the decision to the last worker (H-7).
     followed: Histogram,
     published: Instant,
+    /// When each worker first went by a forwarding state, in cycles.
+    first: Vec<u64>,
 }
 
 impl Workers {
@@ -167,7 +169,7 @@ impl Workers {
     pub fn new(links: Vec<WorkerLink>, clock: Clock) -> Workers {
         let (conditions, forwardings) = (Telling::default(), Telling::default());
         let (followed, published) = (Histogram::new(FOLLOW_BOUNDS), Instant::now());
-        Workers { links, clock, conditions, forwardings, followed, published }
+        Workers { links, clock, conditions, forwardings, followed, published, first: Vec::new() }
     }
 
     /// The workers' clock.
@@ -185,6 +187,12 @@ impl Workers {
     /// it.
     pub fn slowest_forwarding(&self) -> Duration {
         self.forwardings.slowest
+    }
+
+    /// When the last worker of all first went by a forwarding state, in cycles; `None` as long as one does not.
+    pub fn first_forwarding(&self) -> Option<u64> {
+        let all = !self.links.is_empty() && self.first.len() == self.links.len();
+        self.first.iter().copied().max().filter(|_| all)
     }
 
     /// How long conditions took so, each of them.
@@ -311,6 +319,9 @@ impl Workers {
                         drop(forwarding);
                         // Each is retired by the one that was sent after it, the first by the first.
                         link.retired += 1;
+                        if link.retired == 1 {
+                            self.first.push(at_cycles);
+                        }
                         forwardings.push((link.retired, at_cycles));
                     }
                     FromWorker::CaptureOver(capture) => drop(capture),

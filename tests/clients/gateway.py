@@ -32,6 +32,9 @@ control_cores = [0, 1]
 flows = 4096
 idle = "sleep"
 
+[tables]
+keep = false
+
 [eal]
 hugepages = "never"
 file_prefix = "{prefix}"

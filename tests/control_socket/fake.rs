@@ -21,9 +21,9 @@ use flowgate::control::socket::methods::flow_log::StartFlowLog;
 use flowgate::control::socket::views::{
     BurstClass, CaptureQuery, ChoiceView, ChosenView, CounterScope, CounterSet, Counters, EndpointView,
     ExplainedOutcome, ExplainedStep, Explanation, Fate, FlowEffect, FlowLogState, FlowLogView, FlowPage,
-    FlowQuery, FlowRecord, FlowState, FlowStates, HistoryEntry, HostInterfaceView, InBandView, InterfaceView,
-    LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PacketView, PortCapabilities, PortView,
-    Preview, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
+    FlowQuery, FlowRecord, FlowState, FlowStates, FlowTablesView, HistoryEntry, HostInterfaceView,
+    InBandView, InterfaceView, LongestBurst, LookUps, NeighbourView, NextHopView, Overview, PacketView,
+    PortCapabilities, PortView, Preview, Protocol, RouteView, WorkerLoad, WorkerMemory, WorkerView,
 };
 use flowgate::control::socket::{
     Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus, Turn,
@@ -392,6 +392,20 @@ impl Service for Fake {
             },
             routed_endpoint(),
         ]
+    }
+
+    fn flow_tables(&self) -> FlowTablesView {
+        FlowTablesView {
+            outcome: "taken_over".to_owned(),
+            message: "the flow tables of the daemon before this one were taken over: 12 flows go on, 0 entries were \
+                      torn, 0 flows were of endpoints or targets that there are no more"
+                .to_owned(),
+            kept: true,
+            flows: 12,
+            took_milliseconds: 3,
+            gap_milliseconds: Some(170),
+            ..FlowTablesView::default()
+        }
     }
 
     fn workers(&self, window: Duration) -> Vec<WorkerView> {

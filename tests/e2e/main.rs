@@ -24,6 +24,7 @@ mod objects;
 mod prometheus;
 mod report;
 mod reset;
+mod restart;
 mod routed;
 mod silent;
 mod sizes;

@@ -9,7 +9,7 @@ use flowgate::control::monitor::metrics::{
 };
 use flowgate::control::panics::Counts;
 use flowgate::control::peaks::Traffic;
-use flowgate::control::socket::views::{PortCapabilities, PortView};
+use flowgate::control::socket::views::{FlowTablesView, PortCapabilities, PortView};
 use flowgate::control::tally::Tally;
 use flowgate::datapath::counters::{DropReason, Outcome, WorkerCounters};
 use flowgate::id::TargetId;
@@ -47,6 +47,15 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         conditions,
         failovers: [42, 1, 0],
         peak: Traffic { bytes: 12_500_000, packets: 9_000 },
+        flow_tables: FlowTablesView {
+            outcome: "taken_over".to_owned(),
+            kept: true,
+            flows: 12_000,
+            torn: 1,
+            refused: 2,
+            gap_milliseconds: Some(170),
+            ..FlowTablesView::default()
+        },
         workers: (0..workers).map(|number| worker(number, targets)).collect(),
         slots: targets.into(),
         ports: ["left", "right", "under"].map(port).into(),

@@ -34,6 +34,7 @@ use flowgate::control::panics::{self, Panic};
 use flowgate::control::resume::SharedKeeper;
 use flowgate::control::socket::{ControlListener, Limits, Service, methods, serve};
 use flowgate::control::store::Store;
+use flowgate::control::tables::Restart;
 use flowgate::control::workers::Workers;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -68,6 +69,7 @@ pub struct Control<'a> {
     pub watched: Vec<Watched>,
     pub store: Arc<Mutex<Store>>,
     pub keeper: SharedKeeper,
+    pub restart: Restart,
     pub compiler: Home<Compiler>,
     pub workers: Home<Workers>,
     pub neighbours: Home<Neighbours>,
@@ -203,6 +205,7 @@ impl Control<'_> {
             flow_logs: self.flow_logs.lend().ok_or_else(lost)?,
             drains: self.drains.lend().ok_or_else(lost)?,
             keeper: Arc::clone(&self.keeper),
+            restart: self.restart.clone(),
             life,
         });
         place.replace(Some(Rc::clone(&core)));

@@ -13,6 +13,7 @@ mod reload;
 mod service;
 mod start;
 mod stops;
+mod tables;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

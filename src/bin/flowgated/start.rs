@@ -22,16 +22,17 @@ use flowgate::control::logging::LogControl;
 use flowgate::control::model::{ChangeRecord, State};
 use flowgate::control::monitor;
 use flowgate::control::neighbours::Neighbours;
-use flowgate::control::node::{HugePages, NodeConfig, Socket};
-use flowgate::control::resume::Keeper;
+use flowgate::control::node::{NodeConfig, Socket};
+use flowgate::control::resume::SharedKeeper;
 use flowgate::control::socket::ControlListener;
 use flowgate::control::store::Store;
+use flowgate::control::tables::{NodeTables, OfWorker};
 use flowgate::control::workers::{FROM_WORKER_RING, TO_WORKER_RING, WorkerLink, Workers};
 use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::host::HostPort;
 use flowgate::datapath::outbound::Handoff;
-use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
-use flowgate::flow::{HashSeed, Pages, Table, TableConfig};
+use flowgate::datapath::worker::{Idle, Resumed, Worker, WorkerParts};
+use flowgate::flow::HashSeed;
 use flowgate::id::WorkerId;
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
@@ -49,6 +50,7 @@ use super::notify::Notify;
 use super::reload::Reload;
 use super::service::Told;
 use super::stops::Stops;
+use super::tables;
 
 /// How long a change that is being stored may keep the daemon from its end.
 const LAST_SAVE: Duration = Duration::from_secs(2);
@@ -86,12 +88,14 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     if config.is_idle() {
         tracing::warn!(name: "idle", "the configuration has no ports: nothing is forwarded and no port is touched; `flowgate` says what to do next");
     }
-    let devices = Rc::new(if config.is_idle() { Devices::none() } else { Devices::start(config)? });
+    let start = || if config.is_idle() { Ok(Devices::none()) } else { Devices::start(config) };
+    let (devices, mut tables) = tables::open_beside(config, start)?;
+    let devices = Rc::new(devices);
     let Host { interfaces, mover, ports: host_ports, watched } = Host::start(config, &devices)?;
-    let clock = Clock::start();
+    let clock = tables.clock.clone();
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
     let facts = node_facts(config, &devices, interfaces);
-    let (links, workers) = build_workers(config, &devices, &seed, host_ports)?;
+    let (links, workers) = build_workers(config, &devices, &seed, &mut tables, host_ports)?;
     // An idle node is not set up yet: a document that it is given with its ports is still to seed it.
     if is_seed && !(config.is_idle() && config.objects.is_none()) {
         // What is stored already need not be again: a full disk keeps nobody from a restart.
@@ -123,7 +127,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
         monitor,
         watched,
         store: Arc::new(Mutex::new(store)),
-        keeper: Keeper::shared(),
+        keeper: SharedKeeper::clone(&tables.keeper),
+        restart: tables.restart.clone(),
         compiler: Home::new(Compiler::new(facts, seed)),
         workers: Home::new(Workers::new(links, clock)),
         neighbours: Home::new(Neighbours::new(static_neighbours(config))),
@@ -159,22 +164,17 @@ fn build_workers(
     config: &NodeConfig,
     devices: &Devices,
     seed: &HashSeed,
+    tables: &mut NodeTables,
     hosts: Vec<HostPort<Mbuf>>,
 ) -> Result<(Vec<WorkerLink>, Vec<Worker<Queue>>), Refusal> {
     let count = u8::try_from(config.workers.cores.len())?;
-    let pages = if config.eal.hugepages == HugePages::Never { Pages::Small } else { Pages::Huge };
-    // The tables' own hash need not be the same on other nodes, nor known to anybody.
-    let (table_seed, link_seed) = (HashSeed::from_os()?, HashSeed::from_os()?);
+    // Nobody needs to know how a table hashes headers and neighbours.
+    let link_seed = HashSeed::from_os()?;
     let (mut links, mut workers) = (Vec::new(), Vec::new());
+    let own = std::mem::take(&mut tables.workers);
     let ends = (0..count).map(WorkerId).zip(Handoff::mesh(count)).zip(hosts).zip(&config.workers.cores);
-    for (((id, handoff), host), core) in ends {
-        let table = Table::new(TableConfig {
-            capacity: config.workers.flow_capacity(),
-            worker: id,
-            workers: count,
-            pages,
-            seed: table_seed.clone(),
-        })?;
+    for ((((id, handoff), host), core), own) in ends.zip(own) {
+        let OfWorker { table, links: kept_links } = own;
         let (to_worker, inbox) = rtrb::RingBuffer::new(TO_WORKER_RING);
         let (events, from_worker) = rtrb::RingBuffer::new(FROM_WORKER_RING);
         let counters = Arc::new(WorkerCounters::default());
@@ -193,7 +193,7 @@ fn build_workers(
         let mut link = WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker);
         (link.packet_pages, link.table_pages) = (packet_pages, table_pages);
         links.push(link);
-        workers.push(Worker::new(WorkerParts {
+        let mut worker = Worker::new(WorkerParts {
             id,
             workers: count,
             ports: devices.queues(u16::from(id.0))?,
@@ -205,7 +205,17 @@ fn build_workers(
             inbox,
             events,
             counters,
-        }));
+        });
+        if let Some(links) = kept_links {
+            worker.resume(Resumed {
+                links,
+                is_same_port: &|port| tables.is_same_port(port),
+                link_seed: link_seed.clone(),
+                unhealthy: &tables.unhealthy,
+                adopt_until: tables.restart.adopt_until,
+            });
+        }
+        workers.push(worker);
     }
     Ok((links, workers))
 }

@@ -62,6 +62,13 @@ impl Inner {
         counters.insert("SlowestConditionMicroseconds".to_owned(), slowest);
         let slowest = u64::try_from(self.workers.slowest_forwarding().as_micros()).unwrap_or(u64::MAX);
         counters.insert("SlowestForwardingMicroseconds".to_owned(), slowest);
+        let tables = self.flow_tables();
+        counters.extend(named([
+            ("FlowsTakenOver", tables.flows),
+            ("TornFlowEntries", tables.torn),
+            ("FlowsNotTakenOver", tables.refused),
+            ("RestartGapMilliseconds", tables.gap_milliseconds.unwrap_or(0)),
+        ]));
         CounterSet {
             drops: DropReason::ALL
                 .iter()

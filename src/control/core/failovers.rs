@@ -161,6 +161,8 @@ impl Core {
     /// Ends the records that are open, and stores them. The daemon ends.
     pub fn end(&self) {
         let mut inner = self.inner.borrow_mut();
+        inner.hand_on();
+        inner.hand_on_time();
         inner.hear_failovers();
         let now = Instant::now();
         let Inner { failovers, slots, workers, accounts, .. } = &mut *inner;

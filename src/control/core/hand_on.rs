@@ -25,6 +25,19 @@ impl HandOn {
         HandOn { keeper, is_due: false, next: Instant::now(), failed: false }
     }
 
+    /// Tells it once if what must be known after a restart cannot be written.
+    fn told(&mut self, written: &std::io::Result<()>) {
+        if let Err(error) = written
+            && !self.failed
+        {
+            tracing::error!(
+                name: "not_handed_on", %error,
+                "what a restarted daemon must know could not be written: flows may be lost by a restart"
+            );
+        }
+        self.failed = written.is_err();
+    }
+
     /// A target's health is another.
     pub(super) fn health_changed(&mut self) {
         self.is_due = true;
@@ -32,6 +45,15 @@ impl HandOn {
 }
 
 impl Inner {
+    /// Notes what time it is for the workers, so that it goes on for whoever takes over.
+    pub(super) fn hand_on_time(&mut self) {
+        let clock = self.workers.clock();
+        let ahead = u32::try_from(self.ahead.as_millis()).unwrap_or(u32::MAX);
+        let (now, rate) = (clock.now().plus(ahead), clock.cycles_per_second());
+        let written = resume::lock(&self.hand_on.keeper).keep_time(now, rate);
+        self.hand_on.told(&written);
+    }
+
     /// Hands on what has changed, if anything has.
     pub(super) fn hand_on_health(&mut self) {
         if self.hand_on.is_due && Instant::now() >= self.hand_on.next {
@@ -48,16 +70,8 @@ impl Inner {
         }
         let kept = Resume { slots, free, gateways: self.compiler.numbered().to_vec() };
         let written = resume::lock(&self.hand_on.keeper).keep(kept);
-        if let Err(error) = &written
-            && !self.hand_on.failed
-        {
-            tracing::error!(
-                name: "not_handed_on", %error,
-                "what a restarted daemon must know of targets could not be written: flows may be lost by a restart"
-            );
-        }
         let took = began.elapsed().max(Duration::from_micros(50));
-        self.hand_on.failed = written.is_err();
+        self.hand_on.told(&written);
         self.hand_on.is_due = false;
         self.hand_on.next = Instant::now() + took * PART;
     }

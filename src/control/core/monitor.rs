@@ -114,6 +114,7 @@ impl Inner {
             conditions: self.workers.conditions().clone(),
             failovers: self.failover_figures(),
             peak: all.node.peak,
+            flow_tables: self.flow_tables(),
             workers: self
                 .workers
                 .links()

@@ -21,7 +21,7 @@ use crate::control::slots::Slot;
 use crate::control::socket::methods::flow_log::StartFlowLog;
 use crate::control::socket::views::{
     CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, FlowRecord,
-    FlowState, HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
+    FlowState, FlowTablesView, HistoryEntry, Overview, PortView, Preview, Protocol, WorkerView,
 };
 use crate::control::socket::{
     Applied, CaptureError, ChangeError, Drafted, FlowLogRefused, Service, TargetStatus, Turn, Unavailable,
@@ -126,6 +126,10 @@ impl Service for Core {
 
     fn workers(&self, window: Duration) -> Vec<WorkerView> {
         self.inner.borrow().worker_views(window)
+    }
+
+    fn flow_tables(&self) -> FlowTablesView {
+        self.inner.borrow().flow_tables()
     }
 
     fn overview(&self, window: Duration) -> Overview {

@@ -133,6 +133,7 @@ impl Bench {
             drains: Drains::default().into(),
             life: Life::first(),
             keeper,
+            restart: Restart::nothing(crate::control::tables::Outcome::First),
         });
         Bench { core, inbox, counters, folder, says, asked }
     }

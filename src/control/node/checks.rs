@@ -146,6 +146,7 @@ impl NodeConfig {
             }
         }
         within("workers.flows", workers.flows, 1024..=16_777_216)?;
+        within("tables.adopt_seconds", self.tables.adopt_seconds, 0..=6000)?;
         within("workers.sleep_us", workers.sleep_us, 1..=1000)
     }
 

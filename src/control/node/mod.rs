@@ -18,6 +18,7 @@ mod interfaces;
 mod monitor;
 mod routing;
 mod sections;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ pub use sections::{
     Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, SocketMode, Underlay,
     WorkerIdle, Workers,
 };
+pub use tables::Tables;
 pub use values::{Device, EndpointKind, HashSeed, InterfaceAddress, MacAddress, WireId};
 
 use super::fault_path;
@@ -79,6 +81,9 @@ pub struct NodeConfig {
     /// The cores that forward.
     #[serde(default)]
     pub workers: Workers,
+    /// The workers' flow tables over a restart.
+    #[serde(default)]
+    pub tables: Tables,
     /// The ports, each opened by DPDK. A node without ports, cores, underlay and endpoints is idle: the daemon runs
     /// and answers, and touches no port.
     #[serde(default)]

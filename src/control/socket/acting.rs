@@ -13,8 +13,8 @@ use super::service::{
     Waiting,
 };
 use super::views::{
-    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, HistoryEntry,
-    Overview, Plan, PortView, Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, FlowTablesView,
+    HistoryEntry, Overview, Plan, PortView, Preview, WorkerView,
 };
 use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
@@ -129,6 +129,10 @@ impl Service for Acting<'_> {
 
     fn workers(&self, window: Duration) -> Vec<WorkerView> {
         self.service.workers(window)
+    }
+
+    fn flow_tables(&self) -> FlowTablesView {
+        self.service.flow_tables()
     }
 
     fn overview(&self, window: Duration) -> Overview {

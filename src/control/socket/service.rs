@@ -8,8 +8,8 @@
 
 use super::methods::flow_log::StartFlowLog;
 use super::views::{
-    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, HistoryEntry,
-    InBandView, NextHopView, Overview, PortView, Preview, WorkerView,
+    CaptureQuery, Counters, EndpointView, Explanation, FlowLogView, FlowPage, FlowQuery, FlowTablesView,
+    HistoryEntry, InBandView, NextHopView, Overview, PortView, Preview, WorkerView,
 };
 use crate::control::audit::NodeFigures;
 use crate::control::capture::CaptureStream;
@@ -115,6 +115,9 @@ pub trait Service {
 
     /// This node's workers; of the longest bursts, those of so much of the time just past.
     fn workers(&self, window: Duration) -> Vec<WorkerView>;
+
+    /// What came of the flow tables of the daemon before this one.
+    fn flow_tables(&self) -> FlowTablesView;
 
     /// All of it at this moment; of the longest bursts, those of so much of the time just past.
     fn overview(&self, window: Duration) -> Overview;

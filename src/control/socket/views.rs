@@ -16,6 +16,7 @@ mod network;
 mod overview;
 mod plan;
 mod standing;
+mod tables;
 
 pub use audit::{Audit, Finding, GroupAudit, Severity, TargetAudit};
 pub use capture::{
@@ -35,6 +36,7 @@ pub use overview::{
     NodeOverview, Overview, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
 };
 pub use plan::{Fate, FlowEffect, HealthEffect, HeldBy, Plan, Preview};
+pub use tables::FlowTablesView;
 
 use crate::control::events::Timestamp;
 use schemars::JsonSchema;

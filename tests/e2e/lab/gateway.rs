@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -21,6 +22,8 @@ pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub const UNHEALTHY_THRESHOLD: u32 = 2;
 /// The port on which the reflectors answer health checks.
 const CHECK_PORT: u16 = 80;
+/// Flows that a worker can hold.
+const FLOWS: u32 = 16_384;
 
 /// A running daemon. Its socket and what else it keeps are in the laboratory's folder.
 pub struct Gateway {
@@ -69,9 +72,21 @@ pub struct Attributes<'a> {
     pub listener: &'a [(&'a str, &'a str)],
 }
 
+/// How many workers the present laboratory's gateway has, if it was asked for.
+static WORKERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Has the next laboratory's gateway as many workers as the others.
+pub(super) fn forget_workers() {
+    WORKERS.store(0, Ordering::Relaxed);
+}
+
 /// How many workers the gateways of this run have: the environment variable `FLOWGATE_TEST_WORKERS`, or
 /// one.
 fn workers() -> usize {
+    let asked = WORKERS.load(Ordering::Relaxed);
+    if asked > 0 {
+        return asked;
+    }
     std::env::var("FLOWGATE_TEST_WORKERS").ok().map_or(1, |workers| workers.parse().expect("a number"))
 }
 
@@ -108,6 +123,14 @@ impl Lab {
         }
     }
 
+    /// Has the gateway keep its flow tables over a restart, and as many workers. To be asked for before its
+    /// configuration is written.
+    pub fn keep_tables(&mut self, workers: usize) {
+        WORKERS.store(workers, Ordering::Relaxed);
+        let folder = tempfile::Builder::new().prefix("flowgate-lab-").tempdir_in("/dev/shm");
+        self.tables = Some(folder.expect("there is memory for files"));
+    }
+
     /// The daemon, which runs.
     pub fn gateway(&self) -> &Gateway {
         self.gateway.as_ref().expect("the test has started the gateway")
@@ -131,6 +154,10 @@ impl Lab {
         let folder = self.folder.path().display();
         let prefix = self.router.name();
         let cores: Vec<usize> = (0..workers()).collect();
+        let tables = match &self.tables {
+            Some(tables) => format!("directory = \"{}\"", tables.path().join("tables").display()),
+            None => "keep = false".to_owned(),
+        };
         format!(
             r#"
 state_directory = "{folder}/state"
@@ -146,8 +173,11 @@ file_prefix = "{prefix}"
 [workers]
 cores = {cores:?}
 control_cores = [0, 1]
-flows = 16384
+flows = {FLOWS}
 idle = "sleep"
+
+[tables]
+{tables}
 "#
         )
     }

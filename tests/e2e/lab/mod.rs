@@ -127,6 +127,8 @@ pub struct Lab {
     /// The tagged links of a [`Shape::Trunk`](routed::Shape).
     pub trunks: Vec<trunk::Trunk>,
     pub folder: tempfile::TempDir,
+    /// Where the gateway keeps its flow tables over a restart; `None`: it does not.
+    pub tables: Option<tempfile::TempDir>,
     _only_one: MutexGuard<'static, ()>,
 }
 
@@ -191,6 +193,7 @@ impl Lab {
             twins: None,
             trunks,
             folder,
+            tables: None,
             _only_one: only_one,
         }
     }
@@ -216,6 +219,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        gateway::forget_workers();
         if thread::panicking() {
             self.report();
         }

@@ -10,7 +10,7 @@ use crate::control::health::{CheckTotals, GroupChecks, HealthState, ReasonCode};
 use crate::control::histogram::Histogram;
 use crate::control::panics::Counts;
 use crate::control::peaks::Traffic;
-use crate::control::socket::views::PortView;
+use crate::control::socket::views::{FlowTablesView, PortView};
 use crate::datapath::counters::{ResetTrigger, Suppressed, WorkerCounters};
 
 /// How the node stands and what it has counted.
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub failovers: [u64; 3],
     /// The highest means over the whole node.
     pub peak: Traffic,
+    /// What came of the flow tables of the daemon before this one.
+    pub flow_tables: FlowTablesView,
     /// The workers.
     pub workers: Vec<OfWorker>,
     /// How many slots of targets were ever held: so many of each worker's counters say something.

@@ -520,7 +520,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "zone = \"rack-a\"",
             "zoen = \"rack-a\"",
-            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 2)",
+            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `tables`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 2)",
         ),
         (
             "mtu = 9000",
@@ -531,7 +531,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "[underlay]",
             "[overlay]",
-            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 21)",
+            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `tables`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 21)",
         ),
         ("port = \"targets\"", "", "underlay: missing field `port` (line 21)"),
     ]);

@@ -7,7 +7,7 @@ use crate::control::events::Timestamp;
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
 use crate::control::socket::views::{
-    CounterScope, Counters, EndpointView, FlowPage, FlowQuery, PortView, WorkerView,
+    CounterScope, Counters, EndpointView, FlowPage, FlowQuery, FlowTablesView, PortView, WorkerView,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,9 @@ fn describe_endpoints(call: &Call<'_>, Nothing {}: Nothing) -> Result<Endpoints,
 pub struct Workers {
     /// By number.
     pub workers: Vec<WorkerView>,
+    /// What came of the flow tables of the daemon before this one.
+    #[serde(default)]
+    pub flow_tables: FlowTablesView,
 }
 
 /// What is asked of the workers.
@@ -159,7 +162,9 @@ impl From<Window> for u64 {
 }
 
 fn describe_workers(call: &Call<'_>, asked: DescribeWorkers) -> Result<Workers, RpcError> {
-    Ok(Workers { workers: call.service.workers(asked.window_seconds.get()) })
+    let (workers, flow_tables) =
+        (call.service.workers(asked.window_seconds.get()), call.service.flow_tables());
+    Ok(Workers { workers, flow_tables })
 }
 
 /// The node's ports.

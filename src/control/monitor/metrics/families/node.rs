@@ -1,5 +1,7 @@
 //! The node as a whole, and the monitoring endpoint itself.
 
+use std::time::Duration;
+
 use crate::control::monitor::metrics::family::Family;
 use crate::control::panics::Counts;
 
@@ -97,6 +99,44 @@ pub const FAMILIES: &[Family] = &[
         &[],
         "Failovers and drains that were not recorded, as too many went on at once",
         |snapshot, out| out.counter(&[], snapshot.failovers[2]),
+    ),
+    Family::gauge(
+        "flowgate_flow_tables_info",
+        &["outcome"],
+        "1; the outcome is what came of the flow tables of the daemon before this one at the start",
+        |snapshot, out| out.gauge(&[&snapshot.flow_tables.outcome], 1_u64),
+    ),
+    Family::gauge(
+        "flowgate_flow_tables_kept",
+        &[],
+        "1 if flows will outlive the daemon; 0 if its flow tables end with it",
+        |snapshot, out| out.gauge(&[], u64::from(snapshot.flow_tables.kept)),
+    ),
+    Family::gauge(
+        "flowgate_flow_tables_flows",
+        &["fate"],
+        "Flows that were found at the start: taken over, torn by a crash, or of endpoints or targets that there are no more",
+        |snapshot, out| {
+            let tables = &snapshot.flow_tables;
+            out.gauge(&["taken_over"], tables.flows)?;
+            out.gauge(&["torn"], tables.torn)?;
+            out.gauge(&["refused"], tables.refused)
+        },
+    ),
+    Family::gauge(
+        "flowgate_restart_gap_seconds",
+        &[],
+        "How long nothing was forwarded before this daemon, since the one before it; 0 if there was none",
+        |snapshot, out| {
+            let gap = snapshot.flow_tables.gap_milliseconds.unwrap_or(0);
+            out.gauge(&[], Duration::from_millis(gap).as_secs_f64())
+        },
+    ),
+    Family::gauge(
+        "flowgate_adopt_seconds",
+        &[],
+        "For how long yet TCP packets of no flow begin one, as flows were lost by the start",
+        |snapshot, out| out.gauge(&[], snapshot.flow_tables.adopt_seconds),
     ),
     Family::gauge(
         "flowgate_peak_bytes_per_second",

@@ -1,0 +1,139 @@
+//! What a node's tables say of themselves: the first thing in the file `node`, written when all of them are made.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+use crate::control::resume::{Doubled, Keeper};
+use crate::flow::LAYOUT;
+
+/// Changes with what is in `node`, and with what any of it means.
+const FORMAT: u32 = 1;
+
+/// Room for it: 4,096 endpoints and all ports, with the longest names.
+const ROOM: usize = 512 << 10;
+
+/// The file's name.
+pub(super) const NAME: &str = "node";
+
+/// Bytes of the file.
+pub(super) const LENGTH: u64 = Doubled::size(ROOM) + Keeper::size();
+
+/// What the tables are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    pub(super) format: u32,
+    /// Of the tables themselves.
+    pub(super) layout: u32,
+    /// Tells all files of one making from others.
+    pub(super) making: u64,
+    /// The kernel's name for the time since the machine was started.
+    pub(super) boot: String,
+    pub(super) owner: u32,
+    pub(super) workers: u8,
+    pub(super) capacity: u32,
+    /// What flows are hashed under.
+    pub(super) seed: [u64; 8],
+    /// Where the tables are, if not beside this file.
+    pub(super) folder: Option<PathBuf>,
+    /// Whether the kernel was to make huge pages of ordinary ones.
+    pub(super) transparent: bool,
+    pub(super) endpoints: Vec<String>,
+    pub(super) ports: Vec<String>,
+}
+
+/// What every format says in the same way.
+#[derive(Deserialize)]
+struct AnyFormat {
+    format: u32,
+}
+
+impl Identity {
+    /// That of a plan, but for what is decided with its making.
+    pub(super) fn of(plan: &Plan<'_>) -> Identity {
+        Identity {
+            format: FORMAT,
+            layout: LAYOUT,
+            making: 0,
+            boot: boot(),
+            owner: geteuid().as_raw(),
+            workers: plan.workers,
+            capacity: plan.capacity,
+            seed: [0; 8],
+            folder: None,
+            transparent: false,
+            endpoints: plan.endpoints.clone(),
+            ports: plan.ports.clone(),
+        }
+    }
+
+    /// Reads it; why not, in a sentence.
+    pub(super) fn read(file: File) -> io::Result<Result<Identity, String>> {
+        let (_, data) = Doubled::open(file, 0, ROOM)?;
+        let Some(data) = data else {
+            return Ok(Err("what they are was not written to its end, or is damaged".to_owned()));
+        };
+        Ok(match serde_json::from_slice::<AnyFormat>(&data) {
+            Ok(AnyFormat { format: FORMAT }) => serde_json::from_slice(&data)
+                .map_err(|error| format!("what they are cannot be read: {error}")),
+            Ok(AnyFormat { format }) => {
+                Err(format!("they are in format {format}, and this version's is {FORMAT}"))
+            }
+            Err(error) => Err(format!("what they are cannot be read: {error}")),
+        })
+    }
+
+    /// Writes it.
+    pub(super) fn write(&self, file: File) -> io::Result<()> {
+        let (mut place, _) = Doubled::open(file, 0, ROOM)?;
+        place.write(&serde_json::to_vec(self)?)
+    }
+
+    /// The keeper in its file.
+    pub(super) fn keeper(file: File) -> io::Result<Keeper> {
+        Keeper::in_file(file, Doubled::size(ROOM))
+    }
+
+    /// Why a plan cannot go on with these tables, if it cannot.
+    pub(super) fn differs(&self, plan: &Plan<'_>) -> Option<String> {
+        let now = Identity::of(plan);
+        let counted = |n: u8| if n == 1 { "1 worker".to_owned() } else { format!("{n} workers") };
+        if self.boot != now.boot {
+            return Some("the machine was started anew since, or they are of another".to_owned());
+        }
+        if self.owner != now.owner {
+            return Some(format!("they are user {}'s, and the daemon is user {}", self.owner, now.owner));
+        }
+        if self.layout != now.layout {
+            return Some(format!("they are of layout {}, and this version's is {}", self.layout, now.layout));
+        }
+        if self.workers != now.workers {
+            return Some(format!(
+                "they are of {}, and now it is {}",
+                counted(self.workers),
+                counted(now.workers)
+            ));
+        }
+        if self.capacity != now.capacity {
+            return Some(format!(
+                "they are for {} flows a worker, and there is to be room for {}",
+                self.capacity, now.capacity
+            ));
+        }
+        None
+    }
+
+    /// Whether each of the names that the plan has by number is the one that was there before.
+    pub(super) fn same(before: &[String], now: &[String]) -> Vec<bool> {
+        now.iter().enumerate().map(|(number, name)| before.get(number) == Some(name)).collect()
+    }
+}
+
+fn boot() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.trim().to_owned()
+}

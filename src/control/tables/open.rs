@@ -1,0 +1,410 @@
+//! The way to a node's tables: what is found is looked at, taken over or replaced.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::identity::{Identity, LENGTH, NAME};
+use super::{NodeTables, OfWorker, Outcome, Plan, Restart, TablesError, file_name, new_seed, unhealthy};
+use crate::control::node;
+use crate::control::resume::{HEALTH_HOLDS, Keeper, Resume, boot_ms};
+use crate::flow::{
+    Entry, FilePages, HashSeed, InFile, Keep, NotFound, Pages, Table, TableConfig, TableError, TakenOver,
+};
+use crate::id::{Millis, WorkerId};
+use crate::io::clock::Clock;
+use crate::io::shelf::{Found, Shelf, ShelfError, huge_mounts};
+
+/// Tables that nobody has worked on for so long have no live flow, and their times would soon seem to lie ahead.
+const TOO_OLD: Duration = Duration::from_secs(10 * 86_400);
+
+/// What is wrong with what was found.
+enum Wrong {
+    /// It is not ours to touch.
+    Foreign(String),
+    /// It is ours and of no use.
+    Useless(String),
+}
+
+impl From<ShelfError> for Wrong {
+    fn from(error: ShelfError) -> Wrong {
+        match error {
+            ShelfError::Io { .. } => Wrong::Useless(error.to_string()),
+            ShelfError::InUse(_) | ShelfError::Foreign { .. } => Wrong::Foreign(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Wrong {
+    fn from(error: std::io::Error) -> Wrong {
+        Wrong::Useless(error.to_string())
+    }
+}
+
+/// What there is, before anything is made.
+pub struct Looked(Seen);
+
+enum Seen {
+    /// They were taken over.
+    Taken(Box<NodeTables>),
+    /// There are none, or of no use: new ones go here.
+    Room(Shelf, Outcome),
+    /// There is no place for them.
+    NoRoom(Outcome),
+}
+
+pub(super) fn look(plan: &Plan<'_>) -> Result<Looked, TablesError> {
+    if plan.workers == 0 {
+        // An idle node is no reason to lose what it had before.
+        return Ok(Looked(Seen::NoRoom(Outcome::First)));
+    }
+    let folder = plan.settings.folder(plan.state_directory);
+    if !plan.settings.keep {
+        // Memory that an earlier daemon has left is not to lie about for ever.
+        if let Ok(shelf) = Shelf::open_existing(&folder) {
+            clear(&shelf);
+        }
+        return Ok(Looked(Seen::NoRoom(Outcome::Off)));
+    }
+    let shelf = match Shelf::open(&folder) {
+        Ok(shelf) => shelf,
+        Err(error @ ShelfError::InUse(_)) => return Err(TablesError::InUse(error)),
+        Err(error) => return Ok(Looked(Seen::NoRoom(Outcome::NotKept(error.to_string())))),
+    };
+    Ok(Looked(match find(plan, &shelf) {
+        Ok(Some(mut tables)) => {
+            tables.shelves.push(shelf);
+            Seen::Taken(Box::new(tables))
+        }
+        Ok(None) => Seen::Room(shelf, Outcome::First),
+        Err(Wrong::Foreign(why)) => Seen::NoRoom(Outcome::NotKept(why)),
+        Err(Wrong::Useless(why)) => Seen::Room(shelf, Outcome::Lost(why)),
+    }))
+}
+
+impl Looked {
+    /// What was taken over, or else new tables in the place of what was found.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn make(self, plan: &Plan<'_>) -> Result<NodeTables, TablesError> {
+        let (shelf, outcome) = match self.0 {
+            Seen::Taken(tables) => return Ok(*tables),
+            Seen::NoRoom(outcome) => return in_own_memory(plan, outcome),
+            Seen::Room(shelf, outcome) => (shelf, outcome),
+        };
+        clear(&shelf);
+        match make(plan, &shelf, outcome) {
+            Ok(mut tables) => {
+                tables.shelves.push(shelf);
+                Ok(tables)
+            }
+            Err(why) => {
+                clear(&shelf);
+                in_own_memory(plan, Outcome::NotKept(why))
+            }
+        }
+    }
+}
+
+/// Tables that end with the process.
+fn in_own_memory(plan: &Plan<'_>, outcome: Outcome) -> Result<NodeTables, TablesError> {
+    let seed = new_seed()?;
+    let mut workers = Vec::new();
+    for worker in (0..plan.workers).map(WorkerId) {
+        workers.push(OfWorker { table: Table::new(config(plan, worker, &seed))?, links: None });
+    }
+    Ok(NodeTables {
+        workers,
+        clock: Clock::start(),
+        keeper: Keeper::shared(),
+        unhealthy: Vec::new(),
+        restart: Restart::nothing(outcome),
+        same_ports: Vec::new(),
+        shelves: Vec::new(),
+    })
+}
+
+fn config(plan: &Plan<'_>, worker: WorkerId, seed: &HashSeed) -> TableConfig {
+    let &Plan { capacity, workers, pages, .. } = plan;
+    TableConfig { capacity, worker, workers, pages, seed: seed.clone() }
+}
+
+/// What pages a shelf's tables have.
+fn pages(shelf: &Shelf, transparent: bool) -> FilePages {
+    match shelf.huge_page() {
+        Some(size) => FilePages::Reserved { size },
+        None if transparent => FilePages::Transparent,
+        None => FilePages::Small,
+    }
+}
+
+/// Takes the names of a former making away. What was not ours would not have come so far, but for names that were never
+/// looked at; these stay.
+fn clear(shelf: &Shelf) {
+    let node = shelf.find(NAME, LENGTH).ok();
+    if let Some(Found::File(file)) = node
+        && let Ok(Ok(Identity { folder: Some(folder), .. })) = Identity::read(file)
+        && let Ok(other) = Shelf::open_existing(&folder)
+    {
+        clear_tables(&other);
+    }
+    clear_tables(shelf);
+    if let Ok(Found::File(_) | Found::OtherLength(_)) = shelf.find(NAME, LENGTH) {
+        // What cannot be removed is told by whoever cannot make it anew.
+        shelf.remove(NAME).ok();
+    }
+}
+
+fn clear_tables(shelf: &Shelf) {
+    for name in (0..=u8::MAX).map(WorkerId).map(file_name) {
+        if let Ok(Found::File(_) | Found::OtherLength(_)) = shelf.find(&name, 0) {
+            shelf.remove(&name).ok();
+        }
+    }
+}
+
+/// Looks for tables, and takes them over.
+fn find(plan: &Plan<'_>, shelf: &Shelf) -> Result<Option<NodeTables>, Wrong> {
+    let node = match shelf.find(NAME, LENGTH)? {
+        Found::Nothing => return Ok(None),
+        Found::File(node) => node,
+        Found::OtherLength(length) => {
+            let path = shelf.path().join(NAME);
+            return Err(Wrong::Useless(format!(
+                "{} is {length} bytes long and not {LENGTH}",
+                path.display()
+            )));
+        }
+    };
+    let began = Instant::now();
+    let identity = Identity::read(node.try_clone()?)?.map_err(Wrong::Useless)?;
+    if let Some(why) = identity.differs(plan) {
+        return Err(Wrong::Useless(why));
+    }
+    let mut keeper = Identity::keeper(node)?;
+    let useless = |why: &str| Wrong::Useless(why.to_owned());
+    let anchor = keeper.anchor().ok_or_else(|| useless("what time it was for them is not known"))?;
+    if anchor.age() > TOO_OLD {
+        return Err(useless("nobody has worked on them for ten days, in which every flow has ended"));
+    }
+    let mut resume =
+        keeper.last().cloned().ok_or_else(|| useless("what their flows' targets are was damaged"))?;
+    let other = identity.folder.as_deref().map(Shelf::open_existing).transpose()?;
+    let same_endpoints = Identity::same(&identity.endpoints, &plan.endpoints);
+    let look = Look { plan, identity: &identity, shelf: other.as_ref().unwrap_or(shelf) };
+    let (workers, came) = look.all(&resume, &same_endpoints)?;
+
+    if anchor.age() > HEALTH_HOLDS {
+        resume.forget_health();
+        keeper.keep(resume.clone())?;
+    }
+    let mut clock = Clock::at_rate(anchor.cycles_per_second);
+    let (now, boot) = (anchor.now(), boot_ms());
+    clock.advance(now.0.wrapping_sub(clock.now().0));
+    keeper.keep_time(clock.now(), clock.cycles_per_second())?;
+    if (&identity.endpoints, &identity.ports) != (&plan.endpoints, &plan.ports) {
+        // Whoever takes over next is to know what the numbers stand for from now on.
+        let now =
+            Identity { endpoints: plan.endpoints.clone(), ports: plan.ports.clone(), ..identity.clone() };
+        let Found::File(node) = shelf.find(NAME, LENGTH)? else { return Err(useless("they are gone")) };
+        now.write(node)?;
+    }
+    let sum = |of: fn(&TakenOver) -> u32| came.iter().map(|came| u64::from(of(came))).sum::<u64>();
+    let lost_some = workers.iter().zip(&came).any(|(_, came)| came.refused > 0);
+    let restart = Restart {
+        kept: sum(|came| came.kept),
+        torn: sum(|came| came.torn),
+        refused: sum(|came| came.refused),
+        took: began.elapsed(),
+        last_round: last_round(&workers, now),
+        adopt_until: adopt_until(plan, &clock).filter(|_| lost_some),
+        ..Restart::nothing(Outcome::TakenOver)
+    };
+    Ok(Some(NodeTables {
+        workers,
+        clock,
+        keeper: Arc::new(Mutex::new(keeper)),
+        unhealthy: unhealthy(&resume, now, boot),
+        restart,
+        same_ports: Identity::same(&identity.ports, &plan.ports),
+        shelves: other.into_iter().collect(),
+    }))
+}
+
+/// The last of all workers' rounds before `now`.
+fn last_round(workers: &[OfWorker], now: Millis) -> Option<Millis> {
+    workers.iter().map(|worker| worker.table.beat().round).min_by_key(|round| now.since(*round))
+}
+
+/// Until when packets of no flow begin one, from now on.
+fn adopt_until(plan: &Plan<'_>, clock: &Clock) -> Option<Millis> {
+    let adopt = plan.settings.adopt();
+    let ms = u32::try_from(adopt.as_millis()).unwrap_or(u32::MAX / 2);
+    (ms > 0).then(|| clock.now().plus(ms))
+}
+
+/// Taking over of all workers' tables, each by a thread of its own.
+struct Look<'a> {
+    plan: &'a Plan<'a>,
+    identity: &'a Identity,
+    shelf: &'a Shelf,
+}
+
+impl Look<'_> {
+    fn all(&self, resume: &Resume, endpoints: &[bool]) -> Result<(Vec<OfWorker>, Vec<TakenOver>), Wrong> {
+        let mut files = Vec::new();
+        for worker in (0..self.plan.workers).map(WorkerId) {
+            files.push((worker, self.file(worker)?));
+        }
+        let keep = |entry: &Entry| {
+            let slot = resume.slots.get(entry.target.index());
+            let target =
+                slot.is_some_and(|slot| slot.holder.is_some() && slot.generation == entry.target_generation);
+            let endpoint = endpoints.get(entry.key().endpoint().index()).copied().unwrap_or(false);
+            if target && endpoint { Keep::Yes } else { Keep::No }
+        };
+        let one = |worker: WorkerId, file: &File| self.one(worker, file, keep);
+        let done: Vec<Result<(OfWorker, TakenOver), Wrong>> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                files.iter().map(|(worker, file)| scope.spawn(move || one(*worker, file))).collect();
+            let gone = || Wrong::Useless("looking at them failed".to_owned());
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(gone()))).collect()
+        });
+        let mut all = (Vec::new(), Vec::new());
+        for done in done {
+            let (worker, came) = done?;
+            all.0.push(worker);
+            all.1.push(came);
+        }
+        Ok(all)
+    }
+
+    fn file(&self, worker: WorkerId) -> Result<File, Wrong> {
+        let name = file_name(worker);
+        let length = file_length(self.plan, worker, self.pages())
+            .map_err(|error| Wrong::Useless(error.to_string()))?;
+        let path = || self.shelf.path().join(&name).display().to_string();
+        match self.shelf.find(&name, length)? {
+            Found::File(file) => Ok(file),
+            Found::Nothing => Err(Wrong::Useless(format!("{} is missing", path()))),
+            Found::OtherLength(found) => {
+                Err(Wrong::Useless(format!("{} is {found} bytes long and not {length}", path())))
+            }
+        }
+    }
+
+    fn pages(&self) -> FilePages {
+        pages(self.shelf, self.identity.transparent)
+    }
+
+    fn one(
+        &self,
+        worker: WorkerId,
+        file: &File,
+        keep: impl Fn(&Entry) -> Keep,
+    ) -> Result<(OfWorker, TakenOver), Wrong> {
+        let seed = HashSeed::of_secret(self.identity.seed);
+        let place = InFile { file, pages: self.pages(), making: self.identity.making };
+        let path = self.shelf.path().join(file_name(worker));
+        let told = |error: NotFound| Wrong::Useless(format!("{}: {error}", path.display()));
+        let mut table = Table::find_in(&config(self.plan, worker, &seed), &place).map_err(told)?;
+        let came = table.take_over(keep);
+        let links = table.kept_links();
+        Ok((OfWorker { table, links }, came))
+    }
+}
+
+fn file_length(plan: &Plan<'_>, worker: WorkerId, pages: FilePages) -> Result<u64, TableError> {
+    let seed = HashSeed::of_secret([0; 8]);
+    Ok(config(plan, worker, &seed).file_bytes(pages)? as u64)
+}
+
+/// New tables in files; why not, in a sentence.
+fn make(plan: &Plan<'_>, shelf: &Shelf, outcome: Outcome) -> Result<NodeTables, String> {
+    let mut tries = Vec::new();
+    if plan.pages == Pages::Huge {
+        tries.extend(huge_shelves(plan));
+    }
+    // In huge pages if that goes well, beside the file that says so if not.
+    for huge in tries {
+        if let Ok(tables) = make_in(plan, shelf, Some(&huge), outcome.clone()) {
+            return Ok(NodeTables { shelves: vec![huge], ..tables });
+        }
+        clear_tables(&huge);
+        clear(shelf);
+    }
+    make_in(plan, shelf, None, outcome)
+}
+
+/// Folders where there are as many reserved huge pages as it takes.
+fn huge_shelves(plan: &Plan<'_>) -> impl Iterator<Item = Shelf> {
+    let name = node::Tables::name(plan.state_directory);
+    huge_mounts().into_iter().filter_map(move |mount| {
+        let small = file_length(plan, WorkerId(0), FilePages::Small).ok()?;
+        let pages = FilePages::Reserved { size: mount.page };
+        let whole = file_length(plan, WorkerId(0), pages).ok()?;
+        // As with memory of its own: half of a page of 1 GiB given away is memory that a flow was promised.
+        let is_waste = whole - small > (small / 8).max(1 << 20);
+        let fits = whole.saturating_mul(plan.workers.into()) <= mount.free;
+        if is_waste || !fits { None } else { Shelf::open(&mount.path.join(&name)).ok() }
+    })
+}
+
+fn make_in(
+    plan: &Plan<'_>,
+    shelf: &Shelf,
+    huge: Option<&Shelf>,
+    outcome: Outcome,
+) -> Result<NodeTables, String> {
+    let text = |error: &dyn std::error::Error| error.to_string();
+    let seed = new_seed().map_err(|error| text(&error))?;
+    let [making, ..] = new_seed().map_err(|error| text(&error))?.secret();
+    let transparent = plan.pages == Pages::Huge;
+    let own = huge.unwrap_or(shelf);
+    if let Some(huge) = huge {
+        clear_tables(huge);
+    }
+    let node = shelf.create(NAME, LENGTH).map_err(|error| text(&error))?;
+    let mut workers = Vec::new();
+    for worker in (0..plan.workers).map(WorkerId) {
+        let pages = pages(own, transparent);
+        let length = file_length(plan, worker, pages).map_err(|error| text(&error))?;
+        let file = own.create_whole(&file_name(worker), length).map_err(|error| text(&error))?;
+        let place = InFile { file: &file, pages, making };
+        let mut table =
+            Table::create_in(&config(plan, worker, &seed), &place).map_err(|error| text(&error))?;
+        let links = table.kept_links();
+        workers.push(OfWorker { table, links });
+    }
+    let clock = Clock::start();
+    let mut keeper = node
+        .try_clone()
+        .and_then(Identity::keeper)
+        .map_err(|error| format!("{}: {error}", shelf.path().join(NAME).display()))?;
+    let identity = Identity {
+        making,
+        seed: seed.secret(),
+        folder: huge.map(|huge| huge.path().to_owned()),
+        transparent,
+        ..Identity::of(plan)
+    };
+    keeper
+        .keep_time(clock.now(), clock.cycles_per_second())
+        .and_then(|()| keeper.clear())
+        .and_then(|()| identity.write(node))
+        .map_err(|error| format!("{}: {error}", shelf.path().join(NAME).display()))?;
+    let adopt_until = match outcome {
+        Outcome::Lost(_) => adopt_until(plan, &clock),
+        _ => None,
+    };
+    Ok(NodeTables {
+        workers,
+        clock,
+        keeper: Arc::new(Mutex::new(keeper)),
+        unhealthy: Vec::new(),
+        restart: Restart { adopt_until, ..Restart::nothing(outcome) },
+        same_ports: vec![true; plan.ports.len()],
+        shelves: Vec::new(),
+    })
+}
