@@ -1,5 +1,6 @@
 """The packages, of two builds, and a host to put them on; made once for all tests."""
 
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
@@ -19,16 +20,28 @@ class Packages:
 
     old: pathlib.Path
     new: pathlib.Path
+    # Lintian at the old one: it takes its time, beside everything else.
+    lintian: subprocess.Popen
 
 
 @pytest.fixture(scope="session")
 def folder():
-    with tempfile.TemporaryDirectory(prefix="flowgate-package-") as name:
+    # In memory: ten thousand small files, for a minute.
+    memory = pathlib.Path("/dev/shm")
+    room = memory.is_dir() and shutil.disk_usage(memory).free > 2 << 30
+    with tempfile.TemporaryDirectory(prefix="flowgate-package-", dir=memory if room else None) as name:
         yield pathlib.Path(name)
 
 
 @pytest.fixture(scope="session")
-def packages(folder):
+def making(folder):
+    """A clean Debian, made while the package is built."""
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        yield beside.submit(Tree, folder)
+
+
+@pytest.fixture(scope="session")
+def packages(folder, making):
     def build(version, programs):
         script = REPOSITORY / "scripts/package/build"
         said = run(script, "--fast", "--version", version, "--programs", programs, "--out", folder, cwd=REPOSITORY)
@@ -44,12 +57,17 @@ def packages(folder):
         run("objcopy", f"--add-section=.flowgate.build={mark}", PROGRAMS / name, other / name)
     new = build(NEW, other)
     shutil.rmtree(other)
-    return Packages(old, new)
+    judge = subprocess.Popen(["lintian", "--no-cfg", "--fail-on=error,warning", old], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # fmt: skip
+    yield Packages(old, new, judge)
+    judge.kill()
+    judge.wait()
 
 
 @pytest.fixture(scope="session")
-def host(folder, packages):
-    tree = Tree(folder, packages.old)
+def host(making, packages):
+    tree = making.result()
+    (tree.path / "packages").mkdir()
     for package in (packages.old, packages.new):
         shutil.copy(package, tree.path / "packages")
     host = Host(tree, f"fgp{os.getpid()}")

@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import time
+import tomllib
 
 HERE = pathlib.Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -63,25 +64,25 @@ def wait_for(what, is_so, patience=PATIENCE):
     return found
 
 
-def packages_needed(package):
-    """The names of the packages that a package depends on, the first of alternatives."""
-    depends = run("dpkg-deb", "--field", package, "Depends").stdout
-    return [part.split("|")[0].split("(")[0].strip() for part in depends.split(",")]
+def packages_needed():
+    """What our package depends on by our word; what it depends on by the linker's these depend on."""
+    with open(REPOSITORY / "Cargo.toml", "rb") as file:
+        depends = tomllib.load(file)["package"]["metadata"]["deb"]["depends"]
+    return [name for name in map(str.strip, depends.split(",")) if name != "$auto"]
 
 
 class Tree:
     """A clean Debian 12 with what the package depends on, as the machine's own sources have it."""
 
-    def __init__(self, folder, package):
+    def __init__(self, folder):
         self.path = folder / "tree"
-        packages = ["systemd-sysv", *packages_needed(package)]
+        packages = ["systemd-sysv", *packages_needed()]
         run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}",
             "--dpkgopt=force-unsafe-io", "bookworm", self.path, *self.sources())  # fmt: skip
         units = self.path / "etc/systemd/system"
         for unit in MASKED:
             with contextlib.suppress(FileExistsError):
                 (units / unit).symlink_to("/dev/null")
-        (self.path / "packages").mkdir()
 
     @staticmethod
     def sources():
@@ -212,6 +213,11 @@ class Host:
         groups = (self.overview() or {}).get("TargetGroups", [])
         return sum(target["State"] == "healthy" for group in groups for target in group["Targets"])
 
+    def flow_tables(self):
+        """What became of the flow tables of the daemon before."""
+        said = self.run("flowgate", "rpc", "describe-workers", "--json", check=False)
+        return json.loads(said.stdout).get("FlowTables") if said.returncode == 0 else None
+
     def end(self):
         """Takes everything away."""
         # With it goes its child, process 1 of the namespaces, and with that everything in them.
@@ -230,6 +236,12 @@ class Traffic:
         self.client = host.start("client", "python3", HERE / "traffic.py", "ask", SERVER, 7, connections)
         connected = self.client.stdout.readline().strip()
         assert connected == "connected", connected + self.client.stdout.read()
+
+    def drop(self):
+        """Nobody asks what came of them."""
+        for one in (self.client, self.server):
+            one.kill()
+            one.communicate()
 
     def end(self):
         """What came of each connection."""

@@ -19,7 +19,7 @@ const UNTIL_READY: Duration = Duration::from_millis(20);
 const LOOKS: Duration = Duration::from_secs(1);
 
 /// How often that is told: there are numbers in it, which are never the same twice.
-const TELLS: Duration = Duration::from_secs(5);
+const TELLS: Duration = Duration::from_secs(2);
 
 /// What the service manager hears, and what is done on its word.
 pub struct Told<'a> {
