@@ -5,6 +5,7 @@
 //! that fails it is told, and tried again later.
 
 mod news;
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -52,6 +53,19 @@ pub(super) struct Failovers {
     heard: Heard,
     /// Whether the workers tell of connections that begin.
     looking_out: bool,
+    standings: Standings,
+}
+
+/// How groups stand, for as long as none of their targets stands otherwise: thousands that leave or fail at once are
+/// looked at once and not once for each of them.
+#[derive(Default)]
+struct Standings {
+    /// The configuration, and how many events of health there had been.
+    as_of: Option<(u64, u64)>,
+    of: HashMap<String, Standing>,
+    /// How often a group was looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
 /// What workers said.
@@ -84,7 +98,14 @@ impl Failovers {
             writer: Writer::new(file),
             heard: Heard::default(),
             looking_out: false,
+            standings: Standings::default(),
         }
+    }
+
+    /// How often the targets of a group were looked at, for tests.
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> usize {
+        self.standings.looks
     }
 
     /// What was stored, and the next record's number, for tests.
@@ -242,18 +263,38 @@ impl Inner {
         counts(key, &self.slots, &self.workers, &self.accounts)
     }
 
-    fn beginning(&self, key: &TargetKey, cause: Cause, decided: Moment) -> Beginning {
+    fn beginning(&mut self, key: &TargetKey, cause: Cause, decided: Moment) -> Beginning {
+        let standing =
+            if self.failovers.recorder.has_room_for(key) { self.standing_of(&key.group) } else { None };
         let group = self.state.target_group(&key.group).ok();
         let load_balancer = group.and_then(|group| self.state.load_balancer_using(&group.name));
-        // A look at each target of the group, which thousands that fail or leave at once should not each take.
-        let recorded = group.filter(|_| self.failovers.recorder.has_room_for(key));
         Beginning {
             key: key.clone(),
             load_balancer: load_balancer.map(|balancer| balancer.name.to_string()),
             policy: group.map(|group| policy(group, cause)).unwrap_or_default(),
-            group: recorded.map(|group| self.standing(group)).unwrap_or_default(),
+            group: standing.unwrap_or_default(),
             decided,
         }
+    }
+
+    /// How a group stands now.
+    fn standing_of(&mut self, name: &str) -> Option<Standing> {
+        let as_of = Some((self.state.generation(), self.health.events_sent()));
+        let known = &mut self.failovers.standings;
+        if known.as_of != as_of {
+            (known.as_of, known.of) = (as_of, HashMap::new());
+        }
+        if let Some(standing) = known.of.get(name) {
+            return Some(*standing);
+        }
+        let standing = self.standing(self.state.target_group(name).ok()?);
+        let known = &mut self.failovers.standings;
+        known.of.insert(name.to_owned(), standing);
+        #[cfg(test)]
+        {
+            known.looks += 1;
+        }
+        Some(standing)
     }
 
     fn standing(&self, group: &TargetGroup) -> Standing {

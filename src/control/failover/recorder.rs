@@ -186,7 +186,7 @@ impl Recorder {
             }
             self.end(&id, EndReason::FailedAgain, counts, now);
         }
-        let Some(open) = self.begin(id, beginning, counts) else { return };
+        let Some(open) = self.begin(id.clone(), beginning, counts) else { return };
         if let Some(StateReason { code, description }) = reason {
             (open.record.reason, open.record.description) = (Some(code), description);
         }
@@ -197,7 +197,7 @@ impl Recorder {
             open.record.last_good_check = last_good;
         }
         open.applied_with = sequence.map(AppliedWith::Sequence);
-        self.started(now);
+        self.started(&id, now);
     }
 
     /// A target was deregistered, and its flows have until `ends`.
@@ -208,9 +208,9 @@ impl Recorder {
         if self.open.contains_key(&id) {
             self.end(&id, EndReason::RegisteredAgain, counts, now);
         }
-        let Some(open) = self.begin(id, beginning, counts) else { return };
+        let Some(open) = self.begin(id.clone(), beginning, counts) else { return };
         open.record.drain = Some(DrainSeen { ends, ended: None, flows_then: None });
-        self.started(now);
+        self.started(&id, now);
     }
 
     /// A drain is over: its delay has elapsed or its group is gone, by the configuration of this generation.
@@ -395,10 +395,9 @@ impl Recorder {
         }
     }
 
-    /// Tells of the record that was begun last.
-    fn started(&mut self, now: Instant) {
-        let newest = self.next_id.wrapping_sub(1);
-        if let Some(open) = self.open.values_mut().find(|open| open.record.id == newest) {
+    /// Tells of a record that was begun just now.
+    fn started(&mut self, id: &(TargetKey, Cause), now: Instant) {
+        if let Some(open) = self.open.get_mut(id) {
             open.read(open.began, now);
             self.news.push(News::Started(Box::new(open.record.clone())));
         }
@@ -408,7 +407,7 @@ impl Recorder {
     fn end(&mut self, id: &(TargetKey, Cause), why: EndReason, counts: Counts, now: Instant) {
         let Some(mut open) = self.open.remove(id) else { return };
         open.read(counts, now);
-        self.lookout.forget(open.record.id);
+        self.lookout.forget(&open.sample);
         open.record.ended = Some(Ending { at: open.mark(now), why });
         self.news.push(News::Ended(Box::new(open.record)));
         self.changed = true;

@@ -5,7 +5,8 @@
 //! stands for one that was reset. Which end of a connection is the client is not known of one that is over, so that both
 //! are looked out for: a server does not open connections to a client's port.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,8 @@ type Errand = (EndpointId, IpAddr, End);
 /// The connections of one record.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
-    seen: HashSet<Connection>,
+    /// With the number that each is looked out for under.
+    seen: HashMap<Connection, u64>,
     back: ClientsBack,
 }
 
@@ -48,6 +50,11 @@ impl Sample {
         back.fastest_microseconds = Some(back.fastest_microseconds.map_or(took, |fastest| fastest.min(took)));
         back.slowest_microseconds = Some(back.slowest_microseconds.map_or(took, |slowest| slowest.max(took)));
     }
+}
+
+/// What the client of a connection would do, whichever end it is.
+fn errands((endpoint, one, other): Connection) -> [Errand; 2] {
+    [(endpoint, one.0, other), (endpoint, other.0, one)]
 }
 
 /// Whom all records look out for.
@@ -81,14 +88,15 @@ impl Lookout {
             return;
         }
         let (one, other) = ends;
-        if !sample.seen.insert((endpoint, one.min(other), one.max(other))) {
-            return;
-        }
-        sample.back.watched += 1;
         let token = self.next;
+        let Entry::Vacant(place) = sample.seen.entry((endpoint, one.min(other), one.max(other))) else {
+            return;
+        };
+        place.insert(token);
+        sample.back.watched += 1;
         self.next += 1;
         self.missing.insert(token, Missing { record, reset_at });
-        for errand in [(endpoint, one.0, other), (endpoint, other.0, one)] {
+        for errand in errands((endpoint, one, other)) {
             self.errands.entry(errand).or_default().push_back(token);
         }
     }
@@ -119,17 +127,20 @@ impl Lookout {
         Some((record, at.saturating_duration_since(reset_at)))
     }
 
-    /// Nobody is to be told of this record any more.
-    pub(super) fn forget(&mut self, record: u64) {
-        self.missing.retain(|_, missing| missing.record != record);
-        if self.missing.is_empty() {
-            self.errands.clear();
-        } else {
-            let missing = &self.missing;
-            self.errands.retain(|_, tokens| {
-                tokens.retain(|token| missing.contains_key(token));
-                !tokens.is_empty()
-            });
+    /// Nobody looks out for these connections any more. Costs as much as there are, however many the others have: what
+    /// lies behind those of others on the same errand goes with them.
+    pub(super) fn forget(&mut self, sample: &Sample) {
+        for (connection, token) in &sample.seen {
+            self.missing.remove(token);
+            for errand in errands(*connection) {
+                let Entry::Occupied(mut tokens) = self.errands.entry(errand) else { continue };
+                while tokens.get().front().is_some_and(|token| !self.missing.contains_key(token)) {
+                    tokens.get_mut().pop_front();
+                }
+                if tokens.get().is_empty() {
+                    tokens.remove();
+                }
+            }
         }
     }
 }
@@ -172,7 +183,7 @@ mod tests {
         assert_eq!(begun(&mut lookout, client(1, 5001), SERVER, 6), Some((7, Duration::from_millis(4))));
         assert_eq!(begun(&mut lookout, client(1, 5002), SERVER, 7), None, "both are back");
         assert!(lookout.missing.is_empty());
-        lookout.forget(7);
+        lookout.forget(&sample);
         assert!(lookout.errands.is_empty(), "nothing is left behind");
     }
 
@@ -212,7 +223,35 @@ mod tests {
         }
         assert_eq!(samples[0].told().map(|back| back.watched), Some(4096));
         assert_eq!((lookout.missing.len(), samples[19].told()), (SAMPLE_OF_ALL, None));
-        (0..20).for_each(|record| lookout.forget(record));
+        samples.iter().for_each(|sample| lookout.forget(sample));
         assert!(lookout.missing.is_empty() && lookout.errands.is_empty());
+    }
+
+    #[test]
+    fn in_whichever_order_records_on_the_same_errand_end_nothing_is_left_and_nobody_else_is_forgotten() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let (start, mut lookout) = (Instant::now(), Lookout::default());
+            let mut samples: [Sample; 3] = Default::default();
+            // One client and one server, whose connections the three have by turns.
+            for port in 1..=90 {
+                let record = usize::from(port % 3);
+                let it = (record as u64, &mut samples[record]);
+                lookout.reset(it, EDGE, (client(1, port), SERVER), start);
+            }
+            // Some are back.
+            let mut told = [0; 3];
+            for _ in 0..10 {
+                let (record, _) = lookout.begun(EDGE, client(1, 0).0, SERVER, start).unwrap();
+                told[usize::try_from(record).unwrap()] += 1;
+            }
+            assert_eq!(told, [3, 4, 3]);
+            for (ended, record) in order.into_iter().enumerate() {
+                assert!(!lookout.errands.is_empty());
+                lookout.forget(&samples[record]);
+                let left: usize = order[ended + 1..].iter().map(|other| 30 - told[*other]).sum();
+                assert_eq!(lookout.missing.len(), left, "{order:?}");
+            }
+            assert!(lookout.missing.is_empty() && lookout.errands.is_empty(), "{order:?}");
+        }
     }
 }

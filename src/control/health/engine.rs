@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
@@ -95,7 +96,7 @@ pub enum CannotCheck {
 #[derive(Debug)]
 pub struct HealthEngine<C = SocketChecker> {
     checker: Arc<C>,
-    events: mpsc::UnboundedSender<HealthEvent>,
+    events: Events,
     /// Where every target's grid of checks is laid from.
     anchor: Instant,
     targets: HashMap<TargetKey, Watched>,
@@ -135,6 +136,7 @@ impl<C: Checker> HealthEngine<C> {
     /// change of state must not be lost or wait; damping and the interval bound how many there are.
     pub fn new(checker: C) -> (Self, mpsc::UnboundedReceiver<HealthEvent>) {
         let (events, receiver) = mpsc::unbounded_channel();
+        let events = Events { to: events, sent: Arc::default() };
         let (anchor, targets, groups) = (Instant::now(), HashMap::new(), HashMap::new());
         let known = HashMap::new();
         (Self { checker: Arc::new(checker), events, anchor, targets, groups, known }, receiver)
@@ -190,6 +192,11 @@ impl<C: Checker> HealthEngine<C> {
     /// What checks decided of `key`, for a control core that takes over; `None` if they have not.
     pub fn known(&self, key: &TargetKey) -> Option<KnownHealth> {
         self.targets.get(key).and_then(|watched| lock(&watched.target).known())
+    }
+
+    /// How many events there were so far. While that is the same, no target stands otherwise than it did.
+    pub fn events_sent(&self) -> u64 {
+        self.events.sent.load(Ordering::Relaxed)
     }
 
     /// How the target of `spec` would stand if `spec` were part of an update: nothing is changed.
@@ -298,7 +305,7 @@ impl<C: Checker> HealthEngine<C> {
     }
 
     fn send(&self, event: Option<HealthEvent>) {
-        emit(&self.events, event);
+        self.events.send(event);
     }
 }
 
@@ -328,10 +335,20 @@ fn same_question(old: &HealthCheckSettings, new: &HealthCheckSettings) -> bool {
     old.probe == new.probe && old.port == new.port
 }
 
-/// Nobody listens only while the control core ends, and then nobody needs the event.
-fn emit(events: &mpsc::UnboundedSender<HealthEvent>, event: Option<HealthEvent>) {
-    if let Some(event) = event {
-        events.send(event).ok();
+/// Where events go, and how many did.
+#[derive(Clone, Debug)]
+struct Events {
+    to: mpsc::UnboundedSender<HealthEvent>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Events {
+    fn send(&self, event: Option<HealthEvent>) {
+        if let Some(event) = event {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            // Nobody listens only while the control core ends, and then nobody needs the event.
+            self.to.send(event).ok();
+        }
     }
 }
 
@@ -344,7 +361,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What a target's task goes by.
 struct Watch<C> {
     checker: Arc<C>,
-    events: mpsc::UnboundedSender<HealthEvent>,
+    events: Events,
     address: SocketAddrV4,
     settings: Arc<HealthCheckSettings>,
     target: Shared,
@@ -365,7 +382,7 @@ impl<C: Checker> Watch<C> {
             };
             lock(&self.group).count(&result.outcome, result.latency, delay);
             let event = lock(&self.target).end_check(result, turn, Moment::now());
-            emit(&self.events, event);
+            self.events.send(event);
         }
     }
 

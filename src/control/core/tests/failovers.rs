@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::control::failover::{Cause, EndReason, Failover};
+use crate::control::health::check::Outcome;
 use crate::control::health::{HealthState, Moment, ReasonCode, StateReason};
 use crate::control::logging::paper::events;
+use crate::control::model::TargetDescription;
 use crate::control::monitor::Source;
 use crate::datapath::counters::ResetTrigger;
 use crate::datapath::messages::{BegunRecord, ResetRecord};
@@ -238,6 +240,54 @@ fn a_drain_is_recorded_until_its_last_flow_is_gone() {
         );
         assert_eq!(record.drain.and_then(|drain| drain.flows_then), Some(2));
         assert_eq!((record.applied.len(), record.ended.unwrap().why), (1, EndReason::Gone));
+    });
+}
+
+#[test]
+fn a_fleet_that_leaves_at_once_is_looked_at_once() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let fleet = || (101..=250).map(|n| Ipv4Addr::new(192, 0, 2, n));
+        let target = |address| TargetDescription { address, zone: None, weight: None };
+        let register =
+            Change::RegisterTargets { target_group: "fw".to_owned(), targets: fleet().map(target).collect() };
+        bench.core.change(&register, None).unwrap();
+        let deregister = |targets| Change::DeregisterTargets {
+            target_group: "fw".to_owned(),
+            targets,
+            now_unix_ms: bench.core.inner.borrow().unix_ms(),
+        };
+        bench.core.change(&deregister(fleet().skip(1).collect()), None).unwrap();
+        let looks = || bench.core.inner.borrow().failovers.looks();
+        assert_eq!((bench.records().len(), looks()), (149, 1));
+        let registered = |record: &Failover| record.group.registered;
+        // The first of them, and the two that were there before.
+        assert!(bench.records().iter().all(|record| registered(record) == 3));
+        // What is otherwise by then is looked at again: the next one has left a smaller group.
+        bench.core.change(&deregister(fleet().take(1).collect()), None).unwrap();
+        assert_eq!(looks(), 2);
+        assert_eq!(bench.records().iter().map(registered).min(), Some(2));
+    });
+}
+
+// H-7
+#[test]
+fn how_a_group_stands_is_looked_at_again_when_a_target_of_it_has_failed() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let checked = |address: [u8; 4], outcome: Outcome| {
+            let inner = bench.core.inner.borrow();
+            (0..5).for_each(|_| inner.health.pretend(&TargetKey::new("fw", address.into()), outcome.clone()));
+            drop(inner);
+            bench.core.hear_health();
+        };
+        let timeout = || Outcome::Failure(StateReason::plain(ReasonCode::Timeout));
+        checked(FIRST, Outcome::Success);
+        checked(SECOND, Outcome::Success);
+        checked(FIRST, timeout());
+        checked(SECOND, timeout());
+        let stood: Vec<u64> = bench.records().iter().rev().map(|record| record.group.healthy).collect();
+        assert_eq!(stood, [1, 0], "in the order in which they failed");
     });
 }
 
