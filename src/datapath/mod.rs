@@ -42,5 +42,6 @@ mod sizes;
 pub mod steering;
 pub mod sweep;
 mod telling;
+pub mod unposted;
 pub mod waiting;
 pub mod worker;

@@ -10,6 +10,7 @@ use rtrb::{Consumer, Producer};
 
 use super::counters::{DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
 use super::fragments::{First, HELD};
+use super::unposted::Unposted;
 use crate::id::{GatewayId, PortId, TargetId, WorkerId};
 use crate::io::{BURST, Burst, PacketBuf, PortQueue};
 
@@ -114,22 +115,14 @@ impl Fate {
 
 /// Counts packets that have left, at so many cycles. The two outcomes that nearly all have are added up first.
 #[inline]
-fn count_sent(fates: &[Fate], at_cycles: u64, counters: &WorkerCounters) {
+fn count_sent(fates: &[Fate], at_cycles: u64, counters: &WorkerCounters, unposted: &mut Unposted) {
     let (mut delivered, mut others) = (0, 0);
-    let targets = counters.targets();
     for fate in fates {
         match *fate {
-            Fate::Forwarded { target, bytes } => {
-                let target = targets.of(target);
-                target.packets_out.add(1);
-                target.bytes_out.add(u64::from(bytes));
-            }
+            Fate::Forwarded { target, bytes } => unposted.sent(target, bytes),
             Fate::Delivered { target, bytes } => {
                 delivered += 1;
-                let target = targets.of(target);
-                target.packets_back.add(1);
-                target.bytes_back.add(u64::from(bytes));
-                target.last_back.set(at_cycles);
+                unposted.came_back(target, bytes, at_cycles);
             }
             other => {
                 others += 1;
@@ -171,6 +164,8 @@ pub struct Outbound<B> {
     spilled: VecDeque<(PortId, B, Fate)>,
     /// When this round began, in cycles of the workers' clock.
     round_began: u64,
+    /// What has left and is not in the targets' counters.
+    pub unposted: Unposted,
 }
 
 impl<B: PacketBuf> Outbound<B> {
@@ -178,7 +173,13 @@ impl<B: PacketBuf> Outbound<B> {
     pub fn new(ports: usize) -> Outbound<B> {
         let queue = |_| TransmitQueue { packets: Burst::new(), fates: [Fate::Piece; BURST], full: false };
         let queues = (0..ports).map(queue).collect();
-        Outbound { queues, queued: false, spilled: VecDeque::with_capacity(SPILL), round_began: 0 }
+        Outbound {
+            queues,
+            queued: false,
+            spilled: VecDeque::with_capacity(SPILL),
+            round_began: 0,
+            unposted: Unposted::default(),
+        }
     }
 
     /// A round begins: what leaves in it has left at this time.
@@ -268,6 +269,13 @@ impl<B: PacketBuf> Outbound<B> {
         }
     }
 
+    /// Whether there is something to be sent.
+    #[inline]
+    pub fn has_queued(&self) -> bool {
+        // What has spilled lies behind a full queue.
+        self.queued
+    }
+
     /// Gives every port its packets and settles their counts.
     #[inline]
     pub fn flush<Q: PortQueue<Buf = B>>(&mut self, ports: &mut [Q], counters: &WorkerCounters) {
@@ -282,9 +290,7 @@ impl<B: PacketBuf> Outbound<B> {
         counters: &WorkerCounters,
         seen: &mut impl Departures<B>,
     ) {
-        if self.queued {
-            self.flush_queues(ports, counters, seen);
-        }
+        self.flush_queues(ports, counters, seen);
         if !self.spilled.is_empty() {
             self.flush_spilled(ports, counters, seen);
         }
@@ -333,7 +339,7 @@ impl<B: PacketBuf> Outbound<B> {
             queue.full = sent < count;
             let fates = queue.fates.get(..count).unwrap_or_default();
             let (left, stayed) = fates.split_at_checked(sent).unwrap_or((fates, &[]));
-            count_sent(left, self.round_began, counters);
+            count_sent(left, self.round_began, counters, &mut self.unposted);
             for fate in stayed {
                 fate.count_unsent(DropReason::TransmitFull, counters);
             }

@@ -129,6 +129,7 @@ pub struct Pipeline<B> {
 impl<B: PacketBuf> Pipeline<B> {
     /// Handles a burst that came in by `port`. `steered`: it comes from another worker, which counted
     /// it as received; it is not handed off again.
+    #[inline(always)]
     pub fn process(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
         if !steered {
             self.counters.received.add(burst.len() as u64);
@@ -147,6 +148,7 @@ impl<B: PacketBuf> Pipeline<B> {
     // ---------------------------------------------------------------- from a client or a server
 
     /// A burst from one end of a wire, or from a port of routed endpoints.
+    #[inline(always)]
     fn arrivals(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
         let Some(mut kept) = self.lanes.take() else { return };
         let lanes = kept.get_mut(..burst.len()).unwrap_or_default();
@@ -614,6 +616,7 @@ impl<B: PacketBuf> Pipeline<B> {
     // ---------------------------------------------------------------- from an appliance
 
     /// A burst from the target side.
+    #[inline(always)]
     fn answers(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
         let Some(mut kept) = self.answer_lanes.take() else { return };
         let lanes = kept.get_mut(..burst.len()).unwrap_or_default();

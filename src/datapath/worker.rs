@@ -194,6 +194,7 @@ impl<Q: PortQueue> Worker<Q> {
             }
         }
         self.end_flow_log();
+        self.pipeline.outbound.unposted.post_all(&self.pipeline.counters);
         self.pipeline.give_up_waiting();
         self.pipeline.fragments.give_up(&self.pipeline.counters);
     }
@@ -226,6 +227,7 @@ impl<Q: PortQueue> Worker<Q> {
             || self.enquiry.is_some()
             || self.ends_flow_log()
             || self.pipeline.sweep.is_on()
+            || self.pipeline.outbound.unposted.is_any()
             || self.age_due > 0
     }
 
@@ -269,12 +271,15 @@ impl<Q: PortQueue> Worker<Q> {
         self.pipeline.end_waiting(&self.forwarding);
         self.pipeline.sweep(&self.forwarding, &mut self.ports);
         self.flush();
+        let (handled, end) = (handled + from_host, self.forwarding.targets.len());
+        let Pipeline { outbound, counters, .. } = &mut self.pipeline;
+        outbound.unposted.end_round(handled > 0, handled > BURST / 2, end, counters);
         self.age();
         self.scan();
         if self.has_flow_log() {
             self.tend_flow_log();
         }
-        handled + from_host
+        handled
     }
 
     /// A worker that went no round for long was stopped, with its process or its machine: no packet had a chance then, and the
@@ -298,6 +303,9 @@ impl<Q: PortQueue> Worker<Q> {
 
     #[inline]
     fn flush(&mut self) {
+        if !self.pipeline.outbound.has_queued() {
+            return;
+        }
         if self.pipeline.watching {
             self.flush_watched();
         } else {
