@@ -77,7 +77,7 @@ impl<B: PacketBuf, L: HostLink> HostMover<B, L> {
         for _ in 0..workers {
             let (to, from) = RingBuffer::new(HOST_RING);
             from_workers.push(from);
-            ports.push(HostPort { to: Some(to), from: from_host.take() });
+            ports.push(HostPort::new(Some(to), from_host.take()));
         }
         let mut mover = HostMover {
             from_workers,

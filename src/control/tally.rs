@@ -65,6 +65,15 @@ impl Tally {
         }
     }
 
+    /// What one worker has counted for all of the first `slots` slots.
+    pub fn of_all(all: &WorkerCounters, slots: usize) -> Tally {
+        let ids = (0..slots).filter_map(|id| u16::try_from(id).ok()).map(TargetId);
+        ids.fold(Tally::default(), |mut tally, id| {
+            tally += Tally::of_worker(all, id);
+            tally
+        })
+    }
+
     /// Packets both ways.
     pub fn packets(&self) -> u64 {
         self.packets_out.wrapping_add(self.packets_back)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 
 use super::ages::FlowAges;
-use super::load::{BurstSizes, LongestRounds, STATES};
+use super::load::{BurstSizes, Highest, LongestRounds, PacketRing, RingFill, STATES};
 use crate::id::{EndpointId, GatewayId, TargetId};
 
 /// Targets a node can know at once, over all its groups. Bounds the per-worker arrays.
@@ -341,6 +341,10 @@ pub struct WorkerCounters {
     pub handed_in: Counter,
     /// Bursts that the ports gave, by size.
     pub bursts: BurstSizes,
+    /// The largest of late, by the least size of its class.
+    pub largest_bursts: Highest,
+    /// How full the rings from other workers and to and from the host are, in the order of [`PacketRing::ALL`].
+    pub rings: [RingFill; PacketRing::ALL.len()],
     /// Flows looked up by the hash of a packet's key.
     pub lookups_by_hash: Counter,
     /// Flows looked up by an answer's cookie.
@@ -430,6 +434,8 @@ impl Default for WorkerCounters {
             handed_off: Counter::default(),
             handed_in: Counter::default(),
             bursts: BurstSizes::default(),
+            largest_bursts: Highest::default(),
+            rings: zeros(),
             lookups_by_hash: Counter::default(),
             lookups_by_cookie: Counter::default(),
             lookups_stateless: Counter::default(),
@@ -510,6 +516,11 @@ impl WorkerCounters {
     pub fn endpoint_flows(&self, id: EndpointId) -> &Counter {
         let place = id.index().min(MAX_ENDPOINTS - 1);
         &self.endpoint_flows[place / ENDPOINTS_A_GROUP][place % ENDPOINTS_A_GROUP]
+    }
+
+    /// How full one of the rings is.
+    pub fn ring(&self, ring: PacketRing) -> &RingFill {
+        &self.rings[ring as usize]
     }
 
     /// Counts a dropped packet.

@@ -41,12 +41,35 @@ pub struct HostPort<B> {
     pub to: Option<Producer<ToHost<B>>>,
     /// Frames of the host; worker 0 alone has it.
     pub from: Option<Consumer<FromHost<B>>>,
+    /// The most frames that were seen to wait in each since that was last asked.
+    most: [usize; 2],
 }
 
 impl<B> HostPort<B> {
+    /// These ends.
+    pub fn new(to: Option<Producer<ToHost<B>>>, from: Option<Consumer<FromHost<B>>>) -> HostPort<B> {
+        HostPort { to, from, most: [0; 2] }
+    }
+
     /// No way to the host: every port is shared with the kernel.
     pub fn none() -> HostPort<B> {
-        HostPort { to: None, from: None }
+        HostPort::new(None, None)
+    }
+
+    /// Frames that fit into the ring to the host and into that from it; 0 if there is none.
+    pub fn capacities(&self) -> [usize; 2] {
+        let to = self.to.as_ref().map_or(0, |ring| ring.buffer().capacity());
+        [to, self.from.as_ref().map_or(0, |ring| ring.buffer().capacity())]
+    }
+
+    /// Of each of the two the frames that wait now, and the most that did since this was last asked.
+    pub fn fills(&mut self) -> [(usize, usize); 2] {
+        let [most_to, most_from] = std::mem::take(&mut self.most);
+        [(self.waiting_to(), most_to), (self.from.as_ref().map_or(0, Consumer::slots), most_from)]
+    }
+
+    fn waiting_to(&self) -> usize {
+        self.to.as_ref().map_or(0, |ring| ring.buffer().capacity() - ring.slots())
     }
 }
 
@@ -64,7 +87,10 @@ impl<B: PacketBuf> Pipeline<B> {
             return self.counters.dropped(reason);
         }
         match self.host.to.as_mut().map(|ring| ring.push(ToHost { interface: id, packet })) {
-            Some(Ok(())) => self.counters.ended(Outcome::Host),
+            Some(Ok(())) => {
+                self.host.most[0] = self.host.most[0].max(self.host.waiting_to());
+                self.counters.ended(Outcome::Host);
+            }
             Some(Err(_)) | None => self.counters.dropped(DropReason::HostFull),
         }
     }
@@ -73,7 +99,9 @@ impl<B: PacketBuf> Pipeline<B> {
     pub fn from_host(&mut self, forwarding: &Forwarding) -> usize {
         let mut taken = 0;
         while taken < BURST {
-            let Some(Ok(frame)) = self.host.from.as_mut().map(Consumer::pop) else { break };
+            let Some(ring) = &mut self.host.from else { break };
+            let Ok(frame) = ring.pop() else { break };
+            self.host.most[1] = self.host.most[1].max(ring.slots() + 1);
             taken += 1;
             self.counters.received.add(1);
             let port = forwarding.interface(frame.interface).map(|interface| interface.port);

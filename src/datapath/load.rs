@@ -4,6 +4,8 @@
 //! control core whenever somebody asks. Nothing is reset by reading: a reader takes two readings and
 //! goes by the difference, and of the longest rounds by the seconds that it asks for.
 
+use std::ops::RangeInclusive;
+
 use super::counters::Counter;
 use crate::flow::FlowState;
 use crate::id::Millis;
@@ -50,6 +52,69 @@ impl BurstSizes {
     /// How many were as large as a burst can be: more may have waited.
     pub fn full(&self) -> u64 {
         self.0[BURST_CLASSES - 1].get()
+    }
+}
+
+/// The size that bursts of late had: seen once a millisecond from what is counted anyhow, so that no burst costs more.
+#[derive(Debug, Default)]
+pub struct LargestBursts {
+    /// How many there were of each class when this was last looked at. The owning worker's alone.
+    before: [u64; BURST_CLASSES],
+}
+
+impl LargestBursts {
+    /// Looks at what was counted since this was last done.
+    pub fn look(&mut self, now: Millis, sizes: &BurstSizes, largest: &Highest) {
+        let counts = sizes.by_class();
+        let grown = counts.iter().zip(&self.before).rposition(|(now, before)| now != before);
+        if let Some(from) = grown.and_then(|class| BURST_CLASS_FROM.get(class)) {
+            largest.note(now, u64::from(*from));
+            self.before = counts;
+        }
+    }
+}
+
+/// The rings by which packets come to a worker or leave it, other than its ports'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketRing {
+    /// From the other workers. There is one from each; what is told is of the fullest.
+    HandedIn,
+    /// To the host's network stack.
+    ToHost,
+    /// From the host's network stack.
+    FromHost,
+}
+
+impl PacketRing {
+    /// All of them.
+    pub const ALL: [PacketRing; 3] = [PacketRing::HandedIn, PacketRing::ToHost, PacketRing::FromHost];
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            PacketRing::HandedIn => "handed_in",
+            PacketRing::ToHost => "to_host",
+            PacketRing::FromHost => "from_host",
+        }
+    }
+}
+
+/// How full a ring is. Noted by the worker once a millisecond.
+#[derive(Debug, Default)]
+pub struct RingFill {
+    /// Packets that fit; 0: there is no such ring.
+    pub capacity: Counter,
+    /// Packets that waited when it was last looked at.
+    pub waiting: Counter,
+    /// The most that waited.
+    pub most: Highest,
+}
+
+impl RingFill {
+    /// So many packets wait now, and so many did at most since this was last noted.
+    pub fn note(&self, now: Millis, waiting: usize, most: usize) {
+        self.waiting.set(waiting as u64);
+        self.most.note(now, waiting.max(most) as u64);
     }
 }
 
@@ -131,11 +196,56 @@ impl LongestRounds {
 
     /// The longest of the last so many milliseconds, to a second; at most of the last minute.
     pub fn within(&self, now: Millis, ms: u32) -> Round {
-        let second = u64::from(now.0 >> SLOT_MS_LOG2) + 1;
-        let seconds = u64::from(ms >> SLOT_MS_LOG2).min(SLOTS as u64 - 1);
-        let recent = |slot: &&Slot| (second.saturating_sub(seconds)..=second).contains(&slot.stamp.get());
-        self.slots.iter().filter(recent).map(|slot| slot.longest.get()).max().unwrap_or_default()
+        let recent = recent(now, ms);
+        let slots = self.slots.iter().filter(|slot| recent.contains(&slot.stamp.get()));
+        slots.map(|slot| slot.longest.get()).max().unwrap_or_default()
     }
+}
+
+/// The highest of some number in the last minute, second by second.
+#[derive(Debug)]
+pub struct Highest([HighestOf; SLOTS]);
+
+#[derive(Debug, Default)]
+struct HighestOf {
+    /// As of [`Slot`].
+    stamp: Counter,
+    number: Counter,
+}
+
+impl Default for Highest {
+    fn default() -> Highest {
+        Highest(std::array::from_fn(|_| HighestOf::default()))
+    }
+}
+
+impl Highest {
+    /// It is `number` now. Only the owning worker calls this.
+    pub fn note(&self, now: Millis, number: u64) {
+        let second = now.0 >> SLOT_MS_LOG2;
+        let stamp = u64::from(second) + 1;
+        let Some(slot) = self.0.get(second as usize % SLOTS) else { return };
+        if slot.stamp.get() != stamp {
+            slot.number.set(number);
+            slot.stamp.set(stamp);
+        } else {
+            slot.number.raise(number);
+        }
+    }
+
+    /// The highest of the last so many milliseconds, to a second; at most of the last minute. 0: there was none.
+    pub fn within(&self, now: Millis, ms: u32) -> u64 {
+        let recent = recent(now, ms);
+        let numbers = self.0.iter().filter(|slot| recent.contains(&slot.stamp.get()));
+        numbers.map(|slot| slot.number.get()).max().unwrap_or(0)
+    }
+}
+
+/// The stamps of the last so many milliseconds' slots.
+fn recent(now: Millis, ms: u32) -> RangeInclusive<u64> {
+    let second = u64::from(now.0 >> SLOT_MS_LOG2) + 1;
+    let seconds = u64::from(ms >> SLOT_MS_LOG2).min(SLOTS as u64 - 1);
+    second.saturating_sub(seconds)..=second
 }
 
 impl Longest {
@@ -186,6 +296,41 @@ mod tests {
         longest.note(later, 20, 5);
         assert_eq!(longest.within(later, u32::MAX), round(20, 5));
         assert_eq!(longest.ever(), round(700, 1));
+    }
+
+    #[test]
+    fn the_highest_number_holds_for_a_minute() {
+        let highest = Highest::default();
+        assert_eq!(highest.within(Millis(0), 60_000), 0);
+        highest.note(Millis(1_000), 7);
+        highest.note(Millis(5_200), 3);
+        highest.note(Millis(5_300), 5);
+        highest.note(Millis(5_400), 4);
+        assert_eq!(highest.within(Millis(6_000), 2_048), 5);
+        assert_eq!(highest.within(Millis(6_000), 60_000), 7);
+        let later = Millis(5_300 + 64 * 1024);
+        assert_eq!(highest.within(later, 60_000), 0);
+        highest.note(later, 2);
+        assert_eq!(highest.within(later, 60_000), 2);
+    }
+
+    #[test]
+    fn the_largest_burst_is_of_what_was_counted_since_the_last_look() {
+        let (sizes, highest, mut largest) =
+            (BurstSizes::default(), Highest::default(), LargestBursts::default());
+        largest.look(Millis(0), &sizes, &highest);
+        assert_eq!(highest.within(Millis(0), 60_000), 0);
+        [1, 40, 3].into_iter().for_each(|packets| sizes.count(packets));
+        largest.look(Millis(1), &sizes, &highest);
+        assert_eq!(highest.within(Millis(1), 60_000), 32);
+        // A minute later there are none as large any more, and once there is a full one.
+        let later = Millis(70_000);
+        sizes.count(3);
+        largest.look(later, &sizes, &highest);
+        assert_eq!(highest.within(later, 60_000), 2);
+        sizes.count(BURST);
+        largest.look(later, &sizes, &highest);
+        assert_eq!(highest.within(later, 60_000), BURST as u64);
     }
 
     #[test]

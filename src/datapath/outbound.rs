@@ -437,6 +437,8 @@ pub struct Handoff<B> {
     /// The ring that is looked into next: each has its turn, so that none that is always full starves the
     /// others.
     next: usize,
+    /// The most packets that were seen to wait in one of them since that was last asked.
+    most: usize,
 }
 
 impl<B> Handoff<B> {
@@ -458,7 +460,7 @@ impl<B> Handoff<B> {
         }
         to.into_iter()
             .zip(from)
-            .map(|(to, from)| Handoff { to: to.into(), from: from.into(), next: 0 })
+            .map(|(to, from)| Handoff { to: to.into(), from: from.into(), next: 0, most: 0 })
             .collect()
     }
 
@@ -485,6 +487,18 @@ impl<B> Handoff<B> {
         }
     }
 
+    /// Packets that fit into each of the rings to this worker; 0 if there is none.
+    pub fn capacity(&self) -> usize {
+        self.from.first().map_or(0, |ring| ring.buffer().capacity())
+    }
+
+    /// Packets that wait in the fullest ring to this worker now, and the most that did when some were taken since this
+    /// was last asked.
+    pub fn fill(&mut self) -> (usize, usize) {
+        let waiting = self.from.iter().map(Consumer::slots).max().unwrap_or(0);
+        (waiting, std::mem::take(&mut self.most))
+    }
+
     /// Takes packets from another worker that came in by one port, at most a burst; returns that port, or
     /// `None` when nothing waits. `stages` has the packets' stages, unless all are for their owner: then it
     /// stays empty.
@@ -494,6 +508,7 @@ impl<B> Handoff<B> {
             self.next = if at + 1 < self.from.len() { at + 1 } else { 0 };
             let Some(ring) = self.from.get_mut(at) else { continue };
             let Ok(first) = ring.peek() else { continue };
+            self.most = self.most.max(ring.slots());
             let (port, plain) = (first.port, first.stage == Stage::Owner);
             let alike = |next: &Handed<B>| next.port == port && (next.stage == Stage::Owner) == plain;
             while !burst.is_full() && ring.peek().is_ok_and(alike) {
@@ -533,5 +548,29 @@ mod tests {
             burst.clear();
         }
         assert_eq!(senders, [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn the_fullest_ring_tells_how_full_it_is_and_was() {
+        let counters = WorkerCounters::default();
+        let mut ends = Handoff::mesh(3);
+        let give = |ends: &mut [Handoff<MemoryBuf>], sender: usize, count| {
+            for _ in 0..count {
+                ends[sender].give(WorkerId(2), PortId(0), MemoryBuf::new(&[0]), &counters);
+            }
+        };
+        assert_eq!((ends[2].capacity(), ends[2].fill()), (HANDOFF_RING, (0, 0)));
+        give(&mut ends, 0, 100);
+        give(&mut ends, 1, 70);
+        assert_eq!(ends[2].fill(), (100, 0), "none was taken yet");
+        let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
+        while ends[2].take(&mut burst, &mut stages).is_some() {
+            burst.clear();
+        }
+        assert_eq!(ends[2].fill(), (0, 100));
+        give(&mut ends, 1, HANDOFF_RING + 9);
+        assert_eq!(ends[2].fill(), (HANDOFF_RING, 0));
+        assert_eq!(counters.drops[DropReason::HandoffFull.index()].get(), 9);
+        assert_eq!(Handoff::<MemoryBuf>::mesh(1)[0].capacity(), 0);
     }
 }

@@ -28,7 +28,7 @@ use super::icmp_errors::Allowance;
 pub use super::idle::Idle;
 use super::idle::Rest;
 use super::links::LinkTable;
-use super::load::STATES;
+use super::load::{LargestBursts, PacketRing, STATES};
 #[cfg(any(debug_assertions, feature = "faults"))]
 use super::messages::PutFault;
 use super::messages::{FlowFilter, FlowRecord, FromWorker, ToWorker};
@@ -107,6 +107,8 @@ pub struct Worker<Q: PortQueue> {
     scan: Option<Scan>,
     /// How old the flows are.
     ages: Ages,
+    /// How large its bursts are.
+    largest: LargestBursts,
     /// A flow log that is over and waits for room in the ring.
     over: Option<Box<FlowLog>>,
     /// The control core had messages for this round.
@@ -132,6 +134,12 @@ impl<Q: PortQueue> Worker<Q> {
     pub fn new(parts: WorkerParts<Q>) -> Worker<Q> {
         let ports = parts.ports.len();
         let ages = Ages::new(parts.table.capacity());
+        let [to_host, from_host] = parts.host.capacities();
+        for (ring, capacity) in
+            PacketRing::ALL.into_iter().zip([parts.handoff.capacity(), to_host, from_host])
+        {
+            parts.counters.ring(ring).capacity.set(capacity as u64);
+        }
         Worker {
             pipeline: Pipeline {
                 worker: parts.id,
@@ -167,6 +175,7 @@ impl<Q: PortQueue> Worker<Q> {
             enquiry: None,
             scan: None,
             ages,
+            largest: LargestBursts::default(),
             over: None,
             told: false,
             age_due: 0,
@@ -498,6 +507,7 @@ impl<Q: PortQueue> Worker<Q> {
             self.age_due = self.age_due.saturating_add(elapsed.saturating_mul(rate)).min(capacity);
             self.aged_at = now;
             self.count_states();
+            self.show_fills();
             if self.pipeline.watching {
                 self.pipeline.end_captures();
             }
@@ -516,6 +526,16 @@ impl<Q: PortQueue> Worker<Q> {
         let Pipeline { flows, counters, .. } = &self.pipeline;
         for (shown, state) in counters.flow_states.iter().zip(STATES) {
             shown.set(u64::from(flows.table.count(state)));
+        }
+    }
+
+    /// Shows how large bursts are, and how full the rings from other workers and to and from the host.
+    fn show_fills(&mut self) {
+        let Pipeline { handoff, host, counters, now, .. } = &mut self.pipeline;
+        self.largest.look(*now, &counters.bursts, &counters.largest_bursts);
+        let [to_host, from_host] = host.fills();
+        for (ring, (waiting, most)) in PacketRing::ALL.into_iter().zip([handoff.fill(), to_host, from_host]) {
+            counters.ring(ring).note(*now, waiting, most);
         }
     }
 

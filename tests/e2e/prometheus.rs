@@ -21,7 +21,13 @@ const RATE: &str = "1m";
 
 /// Panels that have nothing to show in a laboratory where all is as it should be: no zones, no silence, and no
 /// packet dropped in the minute before.
-const MAY_BE_EMPTY: [&str; 3] = ["By zone: live flows", "Silence", "Dropped packets/s by reason"];
+const MAY_BE_EMPTY: [&str; 4] = [
+    "By zone: live flows",
+    "Silence",
+    "Dropped packets/s by reason",
+    // A node with one worker, whose ports the kernel sees too, has none.
+    "Rings of packets: the fullest of the last minute",
+];
 
 impl Prometheus {
     /// The alerts that fire, but for those of how short a laboratory's cores are.

@@ -98,6 +98,11 @@ fn every_family_is_served_with_the_labels_that_it_says() {
     assert_eq!(value(r#"flowgate_worker_burst_packets_bucket{worker="0",le="63"}"#), 1.0);
     assert_eq!(value(r#"flowgate_worker_burst_packets_bucket{worker="0",le="+Inf"}"#), 2.0);
     assert_eq!(value(r#"flowgate_worker_active_flows{worker="1"}"#), 4.0);
+    assert_eq!(value(r#"flowgate_worker_ring_packets{worker="0",ring="handed_in"}"#), 3.0);
+    assert_eq!(value(r#"flowgate_worker_ring_peak_packets{worker="1",ring="to_host"}"#), 700.0);
+    assert_eq!(value(r#"flowgate_worker_ring_capacity_packets{worker="1",ring="from_host"}"#), 1024.0);
+    assert_eq!(value(r#"flowgate_worker_largest_burst_packets{worker="0"}"#), 64.0);
+    assert_eq!(value(r#"flowgate_worker_peak_packets_per_second{worker="1"}"#), 4500.0);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use flowgate::control::failover::{Cause, Durations, FlowsTouched, MAX_TARGETS};
 use flowgate::control::health::{CheckTotals, GroupChecks, HealthState, ReasonCode};
 use flowgate::control::histogram::{DISK_BOUNDS, FOLLOW_BOUNDS, Histogram};
 use flowgate::control::monitor::metrics::{
-    Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfTarget, OfWorker, OfZone, Snapshot,
+    Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfRing, OfTarget, OfWorker, OfZone,
+    Snapshot,
 };
 use flowgate::control::panics::Counts;
 use flowgate::control::peaks::Traffic;
@@ -141,6 +142,11 @@ fn worker(number: u8, targets: u16) -> OfWorker {
         to_worker: [1, 0],
         from_worker: 2,
         buffers: Buffers { in_use: 2_000, all: 16_383 },
+        peak: Traffic { bytes: 6_250_000, packets: 4_500 },
+        largest_burst: 64,
+        rings: ["handed_in", "to_host", "from_host"]
+            .map(|ring| OfRing { ring, capacity: 1024, waiting: 3, most: 700 })
+            .into(),
     }
 }
 

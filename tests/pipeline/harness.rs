@@ -164,7 +164,7 @@ impl Bench {
                 choice_seed: seed.clone(),
                 link_seed: seed.clone(),
                 handoff,
-                host: HostPort { to: Some(for_host), from: sent_by_host.take() },
+                host: HostPort::new(Some(for_host), sent_by_host.take()),
                 inbox,
                 events,
                 counters: Arc::clone(&counters),

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use flowgate::datapath::counters::DropReason;
+use flowgate::datapath::load::PacketRing;
+use flowgate::datapath::outbound::HANDOFF_RING;
 use flowgate::datapath::steering::Steering;
-use flowgate::id::QueueId;
+use flowgate::id::{Millis, QueueId};
+use flowgate::io::BURST;
+use flowgate::io::memory::MemoryBuf;
 use flowgate::wire::toeplitz;
 
 use crate::harness::*;
@@ -69,6 +73,34 @@ fn an_answer_arrives_at_the_owner_where_the_card_spreads_by_the_symmetric_key() 
 
 fn handed_off(bench: &Bench) -> u64 {
     bench.counters.iter().map(|counters| counters.handed_off.get()).sum()
+}
+
+#[test]
+fn how_full_the_rings_between_workers_are_is_shown_and_was() {
+    let mut bench = Bench::with(3, 2, 1024);
+    let fill = |bench: &Bench, worker: usize| {
+        let fill = bench.counters[worker].ring(PacketRing::HandedIn);
+        (fill.waiting.get(), fill.most.within(Millis(bench.now), 60_000))
+    };
+    assert_eq!(bench.counters[1].ring(PacketRing::HandedIn).capacity.get(), HANDOFF_RING as u64);
+    bench.now += 1;
+    // All come to worker 0, and worker 1 has no turn meanwhile.
+    for port in 1..=640 {
+        bench.workers[0].ports_mut()[LEFT].arriving.push_back(MemoryBuf::new(&client(port, SYN).frame()));
+    }
+    for _ in 0..10 {
+        bench.workers[0].round(Millis(bench.now), 0);
+    }
+    let handed = handed_off(&bench);
+    assert!(handed > 3 * BURST as u64, "{handed}");
+    // It takes a burst for each of its ports in a round.
+    bench.workers[1].round(Millis(bench.now), 0);
+    assert_eq!(fill(&bench, 1), (handed - 3 * BURST as u64, handed));
+    bench.pass(1);
+    assert_eq!(fill(&bench, 1), (0, handed), "of the last minute");
+    assert_eq!(fill(&bench, 0), (0, 0));
+    bench.pass(70_000);
+    assert_eq!(fill(&bench, 1), (0, 0));
 }
 
 // W-5

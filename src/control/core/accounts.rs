@@ -10,7 +10,7 @@ use crate::control::health::{HealthState, TargetHealthView, TargetKey};
 use crate::control::peaks::{Peaks, Traffic};
 use crate::control::slots::Slot;
 use crate::control::tally::{Ledger, Tally};
-use crate::id::TargetId;
+use crate::id::{TargetId, WorkerId};
 
 /// A load balancer and a zone of its targets.
 pub(super) type InZone = (Arc<str>, Arc<str>);
@@ -37,6 +37,7 @@ enum Scope {
     Zone(InZone),
     Group(Arc<str>),
     Target(TargetKey),
+    Worker(WorkerId),
 }
 
 /// What was counted for one object.
@@ -260,6 +261,15 @@ impl Inner {
         counted.extend(all.groups.iter().map(|(name, of)| (Scope::Group(Arc::clone(name)), traffic(of))));
         counted.extend(all.zones.iter().map(|(zone, of)| (Scope::Zone(zone.clone()), traffic(of))));
         counted.extend(all.targets.iter().map(|of| (Scope::Target(of.key.clone()), traffic(&of.measures))));
+        counted.extend(self.workers.links().iter().map(|link| {
+            let tally = Tally::of_all(&link.counters, self.slots.len());
+            (Scope::Worker(link.id), Traffic { bytes: tally.bytes(), packets: tally.packets() })
+        }));
         self.accounts.peaks.note(now, counted);
+    }
+
+    /// The highest ten-second means of a worker.
+    pub(super) fn peak_of_worker(&self, id: WorkerId) -> Traffic {
+        self.accounts.peaks.of(&Scope::Worker(id))
     }
 }

@@ -8,8 +8,9 @@ use crate::control::socket::views::{
     BurstClass, FlowStates, LongestBurst, LookUps, WorkerLoad, WorkerMemory, WorkerView,
 };
 use crate::control::workers::WorkerLink;
-use crate::datapath::load::{BURST_CLASS_FROM, Round};
+use crate::datapath::load::{BURST_CLASS_FROM, Highest, Round};
 use crate::flow::PageKind;
+use crate::id::Millis;
 
 impl Inner {
     /// The workers; of the longest bursts, those of so much of the time just past.
@@ -58,9 +59,19 @@ impl Inner {
 
     /// The longest round of the time just past.
     pub(super) fn longest_within(&self, link: &WorkerLink, window: Duration) -> Round {
-        let ahead = u32::try_from(self.ahead.as_millis()).unwrap_or(u32::MAX);
         let window = u32::try_from(window.as_millis()).unwrap_or(u32::MAX);
-        link.counters.longest_rounds.within(self.workers.clock().now().plus(ahead), window)
+        link.counters.longest_rounds.within(self.workers_now(), window)
+    }
+
+    /// The highest of a worker's numbers in the last minute.
+    pub(super) fn in_minute(&self, of: &Highest) -> u64 {
+        of.within(self.workers_now(), 60_000)
+    }
+
+    /// The workers' time.
+    fn workers_now(&self) -> Millis {
+        let ahead = u32::try_from(self.ahead.as_millis()).unwrap_or(u32::MAX);
+        self.workers.clock().now().plus(ahead)
     }
 
     fn longest(&self, round: Round) -> Option<LongestBurst> {

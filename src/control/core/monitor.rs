@@ -9,12 +9,13 @@ use super::{Core, Inner};
 use crate::control::events::Timestamp;
 use crate::control::health::{HealthState, ReasonCode, TargetKey};
 use crate::control::monitor::metrics::{
-    self, Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfWorker, OfZone, Snapshot,
+    self, Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfRing, OfWorker, OfZone, Snapshot,
 };
 use crate::control::monitor::{Readiness, Source};
 use crate::control::panics;
 use crate::control::workers::WorkerLink;
 use crate::datapath::counters::{Counter, ResetTrigger, Suppressed, WorkerCounters};
+use crate::datapath::load::PacketRing;
 use crate::id::{EndpointId, GatewayId};
 
 /// The time of which the longest round is shown: the last minute, to which they are kept.
@@ -209,7 +210,20 @@ impl Inner {
             to_worker: [ring, before],
             from_worker: link.from_worker(),
             buffers,
+            peak: self.peak_of_worker(link.id),
+            largest_burst: self.in_minute(&link.counters.largest_bursts),
+            rings: self.rings_of(link),
         }
+    }
+
+    fn rings_of(&self, link: &WorkerLink) -> Vec<OfRing> {
+        let there = |ring: &PacketRing| link.counters.ring(*ring).capacity.get() > 0;
+        let of_each = PacketRing::ALL.into_iter().filter(there).map(|ring| {
+            let fill = link.counters.ring(ring);
+            let [capacity, waiting] = [&fill.capacity, &fill.waiting].map(Counter::get);
+            OfRing { ring: ring.name(), capacity, waiting, most: self.in_minute(&fill.most) }
+        });
+        of_each.collect()
     }
 
     fn of_target(&self, target: &OfTarget) -> metrics::OfTarget {

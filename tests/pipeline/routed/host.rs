@@ -2,6 +2,8 @@
 
 use flowgate::datapath::counters::{DropReason, Outcome};
 use flowgate::datapath::host::FromHost;
+use flowgate::datapath::load::PacketRing;
+use flowgate::id::Millis;
 use flowgate::io::memory::MemoryBuf;
 
 use super::*;
@@ -139,6 +141,14 @@ fn a_burst_of_the_host_leaves_whole_and_in_order() {
     let expected: Vec<_> = frames.into_iter().map(|frame| (RIGHT, frame)).collect();
     assert_eq!(bench.take(), expected);
     bench.assert_settled();
+    bench.pass(1);
+    assert_eq!(fill(&bench, PacketRing::FromHost), [HOST_RING as u64, 0, HOST_RING as u64]);
+}
+
+/// Of worker 0's ring what fits, what waits, and the most that did in the last minute.
+fn fill(bench: &Bench, ring: PacketRing) -> [u64; 3] {
+    let fill = bench.counters[0].ring(ring);
+    [fill.capacity.get(), fill.waiting.get(), fill.most.within(Millis(bench.now), 60_000)]
 }
 
 // C-1
@@ -152,7 +162,11 @@ fn a_host_that_does_not_keep_up_loses_frames_and_they_are_counted() {
     assert_eq!(bench.outcome(Outcome::Host), HOST_RING as u64);
     assert_eq!(bench.drops(), [(DropReason::HostFull, 10)]);
     bench.assert_settled();
+    bench.pass(1);
+    assert_eq!(fill(&bench, PacketRing::ToHost), [HOST_RING as u64; 3]);
     assert_eq!(hosted(&mut bench).len(), HOST_RING);
+    bench.pass(1);
+    assert_eq!(fill(&bench, PacketRing::ToHost), [HOST_RING as u64, 0, HOST_RING as u64]);
     bench.put(LEFT, &frame);
     assert_eq!(hosted(&mut bench).len(), 1);
 }

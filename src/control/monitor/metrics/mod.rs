@@ -31,7 +31,8 @@ pub use family::{Family, Kind};
 pub use held::HELD;
 use held::Held;
 pub use snapshot::{
-    Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfTarget, OfWorker, OfZone, Snapshot,
+    Buffers, OfBalancer, OfEndpoint, OfFailover, OfGroup, OfMonitor, OfRing, OfTarget, OfWorker, OfZone,
+    Snapshot,
 };
 
 /// How a scrape is written.

@@ -97,6 +97,25 @@ pub struct OfWorker {
     pub from_worker: usize,
     /// Its packet buffers.
     pub buffers: Buffers,
+    /// The highest ten-second means of what it sent to targets and had from them.
+    pub peak: Traffic,
+    /// The least size that its largest burst of the last minute had.
+    pub largest_burst: u64,
+    /// The rings from other workers and to and from the host, as far as there are any.
+    pub rings: Vec<OfRing>,
+}
+
+/// A ring of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfRing {
+    /// Its name.
+    pub ring: &'static str,
+    /// Packets that fit.
+    pub capacity: u64,
+    /// Packets that wait.
+    pub waiting: u64,
+    /// The most that waited in the last minute.
+    pub most: u64,
 }
 
 /// Packet buffers.

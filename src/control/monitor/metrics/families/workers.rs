@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::control::monitor::metrics::family::{Family, Series};
-use crate::control::monitor::metrics::snapshot::{OfWorker, Snapshot};
+use crate::control::monitor::metrics::snapshot::{OfRing, OfWorker, Snapshot};
 use crate::control::tally::Tally;
 use crate::datapath::ages::{AGES_FROM_MS, IDLE_FROM_MS};
 use crate::datapath::counters::{
@@ -52,12 +52,8 @@ fn by<T: Copy>(
 /// What a worker has counted at all targets that ever were.
 fn at_targets(snapshot: &Snapshot, one: &OfWorker) -> (Tally, u64) {
     let ids = (0..snapshot.slots).filter_map(|id| u16::try_from(id).ok()).map(TargetId);
-    let (mut tally, mut active) = (Tally::default(), 0_u64);
-    for id in ids {
-        tally += Tally::of_worker(&one.counters, id);
-        active = active.wrapping_add(one.counters.target(id).active_flows.get());
-    }
-    (tally, active)
+    let active = ids.fold(0_u64, |sum, id| sum.wrapping_add(one.counters.target(id).active_flows.get()));
+    (Tally::of_all(&one.counters, snapshot.slots), active)
 }
 
 fn tallied(snapshot: &Snapshot, out: &mut Series<'_>, of: fn(&Tally) -> u64) -> fmt::Result {
@@ -81,6 +77,12 @@ fn bursts(snapshot: &Snapshot, out: &mut Series<'_>) -> fmt::Result {
         #[expect(clippy::cast_precision_loss, reason = "a sum to make a mean of")]
         let packets = one.counters.received.get() as f64;
         out.classes(&[&one.worker], packets, &classes)
+    })
+}
+
+fn rings(snapshot: &Snapshot, out: &mut Series<'_>, of: fn(&OfRing) -> u64) -> fmt::Result {
+    snapshot.workers.iter().try_for_each(|one| {
+        one.rings.iter().try_for_each(|ring| out.gauge(&[&one.worker, ring.ring], of(ring)))
     })
 }
 
@@ -212,6 +214,20 @@ pub const FAMILIES: &[Family] = &[
         |snapshot, out| both_ways(snapshot, out, |tally| [tally.packets_out, tally.packets_back]),
     )
     .cloudwatch(&["ProcessedPackets"]),
+    Family::gauge(
+        "flowgate_worker_peak_bytes_per_second",
+        WORKER,
+        "Highest ten-second mean of the bytes of the worker in the last minute, both directions together",
+        |snapshot, out| gauge(snapshot, out, |one| one.peak.bytes),
+    )
+    .cloudwatch(&["PeakBytesPerSecond"]),
+    Family::gauge(
+        "flowgate_worker_peak_packets_per_second",
+        WORKER,
+        "Highest ten-second mean of the packets of the worker in the last minute, both directions together",
+        |snapshot, out| gauge(snapshot, out, |one| one.peak.packets),
+    )
+    .cloudwatch(&["PeakPacketsPerSecond"]),
     Family::counter(
         "flowgate_worker_tcp_resets",
         &["worker", "trigger"],
@@ -327,6 +343,30 @@ pub const FAMILIES: &[Family] = &[
         WORKER,
         "How many packets were in a burst that a port gave; empty ones are none",
         bursts,
+    ),
+    Family::gauge(
+        "flowgate_worker_largest_burst_packets",
+        WORKER,
+        "How many packets the largest burst of the last minute had at least: a power of two, 64 for a full one",
+        |snapshot, out| gauge(snapshot, out, |one| one.largest_burst),
+    ),
+    Family::gauge(
+        "flowgate_worker_ring_packets",
+        &["worker", "ring"],
+        "Packets that wait in the fullest ring from another worker (handed_in), and in those to and from the host",
+        |snapshot, out| rings(snapshot, out, |ring| ring.waiting),
+    ),
+    Family::gauge(
+        "flowgate_worker_ring_peak_packets",
+        &["worker", "ring"],
+        "The most packets that waited in such a ring in the last minute",
+        |snapshot, out| rings(snapshot, out, |ring| ring.most),
+    ),
+    Family::gauge(
+        "flowgate_worker_ring_capacity_packets",
+        &["worker", "ring"],
+        "Packets that fit into such a ring; the next one is dropped",
+        |snapshot, out| rings(snapshot, out, |ring| ring.capacity),
     ),
     Family::counter("flowgate_worker_rounds", WORKER, "Rounds of the worker's loop", |snapshot, out| {
         count(snapshot, out, |all| &all.rounds)
