@@ -237,12 +237,6 @@ class Traffic:
         connected = self.client.stdout.readline().strip()
         assert connected == "connected", connected + self.client.stdout.read()
 
-    def drop(self):
-        """Nobody asks what came of them."""
-        for one in (self.client, self.server):
-            one.kill()
-            one.communicate()
-
     def end(self):
         """What came of each connection."""
         self.client.send_signal(signal.SIGTERM)
