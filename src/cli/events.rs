@@ -109,6 +109,8 @@ pub(super) fn line(event: &Event, look: &Look) -> String {
             ("failover", format!("{id} ends: {target_group}/{target}, {why}; {flows}"))
         }
         What::ConfigChanged { generation } => ("config", format!("generation {generation}")),
+        What::PortDown { port } => ("fault", format!("port {port} is down")),
+        What::PortUp { port } => ("fault", format!("port {port} is up again")),
         What::WorkerStuck { worker, silent_for_ms } => {
             ("fault", format!("worker {worker} has gone no round for {}", setting(*silent_for_ms)))
         }

@@ -69,6 +69,7 @@ use changes::lock;
 pub use drains::Drains;
 use explain::Enquiries;
 use failovers::Failovers;
+use faults::PortLinks;
 pub use flow_log::{FlowLogParts, FlowLogs};
 use hand_on::HandOn;
 use inband::InBand;
@@ -161,6 +162,7 @@ pub struct Core {
     life: Life,
     /// When the daemon ends for a worker that has panicked, and which.
     ends: Cell<Option<(Instant, u8)>>,
+    port_links: RefCell<PortLinks>,
     ports: PortViews,
     buffers: BufferViews,
     log: LogControl,
@@ -252,6 +254,7 @@ impl Core {
             events,
             life: parts.life,
             ends: Cell::new(None),
+            port_links: RefCell::default(),
             ports: parts.ports,
             buffers: parts.buffers,
             log: parts.log,
@@ -284,6 +287,7 @@ impl Core {
                 Some(event) = self.next_health_event() => self.health_changed(event),
                 Some(news) = kernel.recv() => self.inner.borrow_mut().hear_kernel(news),
                 _ = poll.tick() => {
+                    self.inner.borrow().health.beat();
                     self.hear_workers();
                     if let Some(fault) = self.look_after_workers(Instant::now()) {
                         return fault;
@@ -388,6 +392,7 @@ impl Core {
     fn sweep(&self) {
         self.log.tend(Instant::now());
         self.tell_lost_records();
+        self.look_after_ports(Instant::now());
         let mut inner = self.inner.borrow_mut();
         let now = Instant::now();
         inner.hand_on_time();

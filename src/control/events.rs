@@ -228,6 +228,16 @@ pub enum What {
         /// Flows that are still on the target.
         flows_left: u64,
     },
+    /// A port's link went down, or its device is gone: nothing passes by it.
+    PortDown {
+        /// The port's name.
+        port: String,
+    },
+    /// A port's link is up again.
+    PortUp {
+        /// The port's name.
+        port: String,
+    },
     /// A worker has gone no round for half a second: what it receives stands still, and then is lost.
     WorkerStuck {
         /// Its number.
@@ -315,7 +325,7 @@ pub enum EventKind {
     Config,
     /// Records that the flow log lost.
     FlowLog,
-    /// Faults of the daemon itself: workers that are stuck or end.
+    /// Faults in the daemon and under it: workers that are stuck or end, ports without a link.
     Faults,
 }
 
@@ -329,9 +339,11 @@ impl What {
             What::FailoverStarted { .. } | What::FailoverEnded { .. } => EventKind::Failovers,
             What::ConfigChanged { .. } => EventKind::Config,
             What::FlowRecordsLost { .. } => EventKind::FlowLog,
-            What::WorkerStuck { .. } | What::WorkerWentOn { .. } | What::WorkerPanicked { .. } => {
-                EventKind::Faults
-            }
+            What::WorkerStuck { .. }
+            | What::WorkerWentOn { .. }
+            | What::WorkerPanicked { .. }
+            | What::PortDown { .. }
+            | What::PortUp { .. } => EventKind::Faults,
         }
     }
 }

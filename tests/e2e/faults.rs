@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::lab::gateway::{Attributes, TARGET_GROUP};
-use crate::lab::traffic::{Connection, PATIENCE, udp_pair};
+use crate::lab::traffic::{Connection, PATIENCE, datagram_must_cross, udp_pair};
 use crate::lab::{Family, Lab, wait_for};
 
 /// Puts a fault into the daemon; the connection may well break over it.
@@ -219,4 +219,82 @@ fn hours_by_which_the_time_of_day_jumps_end_no_drain_and_fail_no_target() {
         lab.register(0);
         lab.wait_for_state(0, "healthy");
     }
+}
+
+/// Stops the daemon for so long, as a debugger or a hypervisor does.
+fn stop_for(lab: &Lab, long: Duration) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(lab.gateway().id()).expect("small"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("it is ours");
+    std::thread::sleep(long);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("it is ours");
+}
+
+#[test]
+fn a_daemon_that_was_stopped_lets_no_flow_idle_out_fails_no_target_and_counts_what_the_rings_lost() {
+    // F-8, H-4
+    const STOPPED: Duration = Duration::from_secs(5);
+    let reset = [("send_tcp_reset.on_idle_timeout.enabled", "true"), ("tcp.idle_timeout.seconds", "60")];
+    let lab = Lab::started(2, Attributes { target_group: &[], listener: &reset });
+    let mut connection = lab.connect(Family::V4);
+    connection.settle();
+    let before = lab.flow_of(&connection);
+    // Two seconds before the end of its idle timeout, were it not for the five that are to come.
+    lab.advance_clock(Duration::from_secs(58));
+    let pair = udp_pair(&lab, Family::V4);
+    let events = lab.gateway().rpc.subscribe();
+    let sent = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            // More than the 4,096 frames that the port's ring has room for.
+            (0..10_000_u32).filter(|number| pair.0.send(&number.to_be_bytes()).is_ok()).count()
+        });
+        stop_for(&lab, STOPPED);
+        flood.join().expect("it ends")
+    });
+    assert_eq!(sent, 10_000);
+    connection.must_work();
+    assert_eq!(lab.flow_of(&connection).cookie, before.cookie, "it is the same flow");
+    std::thread::sleep(Duration::from_millis(500));
+    let told = events.all();
+    assert!(!told.iter().any(|event| event["Event"] == "TargetHealthChanged"), "{told:?}");
+    assert!(!told.iter().any(|event| event["Event"] == "WorkerStuck"), "{told:?}");
+    let paused = metric(&lab, "flowgate_worker_paused_seconds_total");
+    assert!((4.5..6.5).contains(&paused), "{paused} s");
+    let lost = metric(&lab, "flowgate_port_missed_packets_total{port=\"left\"}");
+    assert!((5_000.0..6_500.0).contains(&lost), "{lost} of 10,000 found no room among 4,096 frames");
+}
+
+#[test]
+fn a_link_that_flaps_and_a_port_that_disappears_are_told_and_leave_everything_else_as_it_is() {
+    let lab = Lab::started(1, Attributes::default());
+    let mut connection = lab.connect(Family::V4);
+    let pair = udp_pair(&lab, Family::V4);
+    datagram_must_cross(&pair.0, &pair.1, b"a flow");
+    let events = lab.gateway().rpc.subscribe();
+    let told = |what: &str| events.all().iter().filter(|event| event["Event"] == what).count();
+    for flaps in 1..=2 {
+        lab.router.ip("link set left down");
+        wait_for("the port to be down", PATIENCE, || (told("PortDown") == flaps).then_some(()));
+        assert_eq!(metric(&lab, "flowgate_port_up{port=\"left\"}"), 0.0);
+        // From the server to the client, out of the port that is down: more than its ring has room for. The worker must not
+        // wait for it.
+        for number in 0..6_000_u32 {
+            pair.1.send(&number.to_be_bytes()).expect("the kernel takes it");
+            if number % 200 == 0 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        lab.router.ip("link set left up");
+        wait_for("the port to be up", PATIENCE, || (told("PortUp") == flaps).then_some(()));
+        connection.must_work();
+    }
+    assert_eq!(told("WorkerStuck"), 0, "{:?}", events.all());
+    assert_eq!(metric(&lab, "flowgate_port_link_changes_total"), 4.0);
+    lab.router.ip("link del left");
+    wait_for("the port to be gone", PATIENCE, || (told("PortDown") == 3).then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(told("WorkerStuck"), 0, "{:?}", events.all());
+    lab.set_group_attribute("deregistration_delay.timeout_seconds", "7");
+    assert_eq!(lab.state_of(0).expect("it is registered").0, "healthy");
+    assert_eq!(told("TargetHealthChanged"), 0);
 }

@@ -38,6 +38,8 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         control_starts: 1,
         panics: Counts { control: 1, conversations: 2, others: 3 },
         log_lines_lost: 4,
+        checks_discarded: 5,
+        port_changes: 6,
         generation: 7,
         is_healthy: true,
         is_ready: true,

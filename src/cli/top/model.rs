@@ -410,6 +410,8 @@ fn concerns(what: &What, key: &TargetKey) -> bool {
         }
         What::ConfigChanged { .. }
         | What::FlowRecordsLost { .. }
+        | What::PortDown { .. }
+        | What::PortUp { .. }
         | What::WorkerStuck { .. }
         | What::WorkerWentOn { .. }
         | What::WorkerPanicked { .. } => return false,

@@ -1,5 +1,6 @@
 //! Faults inside the daemon, as the control core sees and tells them ([docs/faults.md](../../../docs/faults.md)).
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::Core;
@@ -10,7 +11,48 @@ use crate::control::heartbeat::Beat;
 /// After a worker's panic was told the daemon goes on for so long, for those who listen to hear of it.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+/// How often the ports' links are looked at.
+const PORTS_EVERY: Duration = Duration::from_secs(1);
+
+/// The ports' links, as they were at the last look.
+#[derive(Default)]
+pub(super) struct PortLinks {
+    looked: Option<Instant>,
+    up: HashMap<String, bool>,
+    changes: u64,
+}
+
 impl Core {
+    /// Looks at the ports' links, and tells those that have come up or gone down.
+    pub(super) fn look_after_ports(&self, now: Instant) {
+        let mut links = self.port_links.borrow_mut();
+        if links.looked.is_some_and(|looked| now.saturating_duration_since(looked) < PORTS_EVERY) {
+            return;
+        }
+        links.looked = Some(now);
+        for port in (self.ports)() {
+            let (name, up) = (port.port_name, port.link_up);
+            let before = links.up.insert(name.clone(), up);
+            // Of a port that has been up from the start there is nothing to say.
+            if before.unwrap_or(true) == up {
+                continue;
+            }
+            links.changes += 1;
+            if up {
+                tracing::info!(name: "port_up", port = name, "a port's link is up");
+                self.tell(Event::now(What::PortUp { port: name }));
+            } else {
+                tracing::error!(name: "port_down", port = name, "a port's link is down, or its device is gone: nothing passes by it");
+                self.tell(Event::now(What::PortDown { port: name }));
+            }
+        }
+    }
+
+    /// How often a port's link came up or went down.
+    pub(super) fn port_changes(&self) -> u64 {
+        self.port_links.borrow().changes
+    }
+
     /// Whether every worker has gone a round within the last half a second, as far as this thread could look: for the service
     /// manager's watchdog, which is to be fed only then.
     pub fn workers_alive(&self) -> bool {

@@ -32,7 +32,9 @@ impl Source for Core {
         let (started, uptime) = (seconds(at.unix_ms()), since.elapsed());
         let snapshot = self.inner.borrow().snapshot(&buffers);
         let (control_starts, log_lines_lost) = (self.life.number, self.log.lines_lost());
+        let port_changes = self.port_changes();
         Snapshot {
+            port_changes,
             started,
             uptime,
             ports,
@@ -105,6 +107,8 @@ impl Inner {
             control_starts: 0,
             panics: panics::Counts::default(),
             log_lines_lost: 0,
+            checks_discarded: self.health.discarded(),
+            port_changes: 0,
             generation: readiness.generation,
             is_healthy: readiness.is_healthy(),
             is_ready: readiness.is_ready(),

@@ -15,8 +15,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::check::{Checker, SocketChecker};
+use super::check::{Checker, Outcome, SocketChecker};
 use super::damping::{Thresholds, Verdict};
+use super::pulse::Pulse;
 use super::schedule::Schedule;
 use super::state::{HealthEvent, HealthState, Moment, ReasonCode, StateReason, TargetHealthView, TargetKey};
 use super::target::{Target, Turn};
@@ -101,6 +102,7 @@ pub struct HealthEngine<C = SocketChecker> {
     anchor: Instant,
     targets: HashMap<TargetKey, Watched>,
     groups: HashMap<Arc<str>, OfGroup>,
+    pulse: Arc<Pulse>,
     /// What was known of targets before this engine, until the first update.
     known: HashMap<TargetKey, KnownHealth>,
 }
@@ -138,8 +140,8 @@ impl<C: Checker> HealthEngine<C> {
         let (events, receiver) = mpsc::unbounded_channel();
         let events = Events { to: events, sent: Arc::default() };
         let (anchor, targets, groups) = (Instant::now(), HashMap::new(), HashMap::new());
-        let known = HashMap::new();
-        (Self { checker: Arc::new(checker), events, anchor, targets, groups, known }, receiver)
+        let (known, pulse) = (HashMap::new(), Arc::new(Pulse::new(anchor.into_std())));
+        (Self { checker: Arc::new(checker), events, anchor, targets, groups, known, pulse }, receiver)
     }
 
     /// This was known of targets a moment ago, before the daemon or its control core started anew: those of them that the
@@ -215,6 +217,17 @@ impl<C: Checker> HealthEngine<C> {
         // Nobody is told: it is only asked.
         follow(&mut target, &watched.spec, spec, now);
         Foreseen { verdict: target.verdict(), state: target.state() }
+    }
+
+    /// To be called some hundred times a second: what passes without it is taken for a pause of the process, and a check that
+    /// fails in one is made again.
+    pub fn beat(&self) {
+        self.pulse.beat(Moment::now().monotonic);
+    }
+
+    /// Checks that failed in a pause, and were made again.
+    pub fn discarded(&self) -> u64 {
+        self.pulse.discarded()
     }
 
     /// What the checks of a group have come to so far.
@@ -298,6 +311,7 @@ impl<C: Checker> HealthEngine<C> {
             settings: Arc::clone(&spec.settings),
             target: Arc::clone(target),
             group,
+            pulse: Arc::clone(&self.pulse),
             schedule: Schedule::new(&spec.key, self.anchor.into_std(), interval, now.monotonic),
             requests,
         };
@@ -366,6 +380,7 @@ struct Watch<C> {
     settings: Arc<HealthCheckSettings>,
     target: Shared,
     group: OfGroup,
+    pulse: Arc<Pulse>,
     schedule: Schedule,
     requests: mpsc::Receiver<()>,
 }
@@ -375,7 +390,17 @@ impl<C: Checker> Watch<C> {
         loop {
             let turn = self.turn().await;
             lock(&self.target).begin_check();
-            let result = self.checker.check(self.address, &self.settings).await;
+            let result = loop {
+                let result = self.checker.check(self.address, &self.settings).await;
+                let now = Moment::now().monotonic;
+                if result.outcome == Outcome::Success
+                    || !self.pulse.paused_since(result.started.monotonic, now)
+                {
+                    break result;
+                }
+                // It had no chance while the process was stopped, and is made again.
+                self.pulse.discard();
+            };
             let delay = match turn {
                 Turn::Regular { delay } => Some(delay),
                 Turn::Asked => None,

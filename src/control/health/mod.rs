@@ -21,6 +21,7 @@ mod course;
 pub mod damping;
 mod engine;
 mod latency;
+mod pulse;
 pub mod schedule;
 mod scope;
 mod state;

@@ -14,6 +14,7 @@ mod error;
 mod kernel;
 mod mbuf;
 mod mempool;
+mod packet_sockets;
 mod port;
 mod queue;
 mod ring;

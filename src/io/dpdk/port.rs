@@ -13,6 +13,7 @@ use super::eal::Eal;
 use super::error::PortError;
 use super::kernel::KernelInterface;
 use super::mempool::Mempool;
+use super::packet_sockets::PacketSockets;
 use super::queue::Queue;
 use super::rss::{self, Rss};
 use crate::id::QueueId;
@@ -108,6 +109,7 @@ pub struct Port {
     capabilities: Capabilities,
     offloads: Offloads,
     kernel_index: u32,
+    sockets: PacketSockets,
     _one_thread: PhantomData<Cell<()>>,
 }
 
@@ -181,6 +183,7 @@ impl Port {
             capabilities: device.capabilities(&info),
             offloads,
             kernel_index: info.if_index,
+            sockets: PacketSockets::of(info.if_index),
             device: Arc::new(device),
             _one_thread: PhantomData,
         })
@@ -252,7 +255,9 @@ impl Port {
         // SAFETY: the port is open; `link` is filled.
         let result = unsafe { dpdk_sys::shim_link_get_nowait(self.device.number, &raw mut link) };
         self.device.check("read the link of", result)?;
-        let carrier = KernelInterface::below(self.kernel_index).is_none_or(|interface| interface.carrier);
+        // One that is gone has none.
+        let carrier = self.kernel_index == 0
+            || KernelInterface::below(self.kernel_index).is_some_and(|interface| interface.carrier);
         let known = link.speed_mbps != 0 && link.speed_mbps != dpdk_sys::SHIM_SPEED_UNKNOWN;
         Ok(Link {
             up: link.up && carrier,
@@ -294,7 +299,7 @@ impl Port {
             tx_packets: stats.opackets,
             rx_bytes: stats.ibytes,
             tx_bytes: stats.obytes,
-            rx_missed: stats.imissed,
+            rx_missed: stats.imissed + self.sockets.dropped(),
             rx_errors: stats.ierrors,
             tx_errors: stats.oerrors,
             rx_no_buffer: stats.rx_nombuf,

@@ -24,6 +24,10 @@ pub struct Snapshot {
     pub control_starts: u32,
     /// Panics of any thread.
     pub panics: Counts,
+    /// Checks that failed while the process was stopped, and were made again.
+    pub checks_discarded: u64,
+    /// How often the link of a port came up or went down.
+    pub port_changes: u64,
     /// Log lines that were lost.
     pub log_lines_lost: u64,
     /// The present configuration.

@@ -141,6 +141,8 @@ export function kindOf(entry) {
       DrainStarted: "drains",
       DrainEnded: "drains",
       ConfigChanged: "config",
+      PortDown: "faults",
+      PortUp: "faults",
       WorkerStuck: "faults",
       WorkerWentOn: "faults",
       WorkerPanicked: "faults",
@@ -187,6 +189,10 @@ export function sentence(entry) {
       return `Failover ${entry.Id} of ${who} is over, as ${ending(entry.Why)}: of ${counted(entry.Flows, "flow")} ${count(entry.FlowsReset)} reset, ${count(entry.FlowsMoved)} moved, ${count(entry.FlowsLeft)} left`;
     case "ConfigChanged":
       return `The configuration changed: generation ${entry.Generation}`;
+    case "PortDown":
+      return `Port ${entry.Port} is down`;
+    case "PortUp":
+      return `Port ${entry.Port} is up again`;
     case "WorkerStuck":
       return `Worker ${entry.Worker} has gone no round for ${duration(entry.SilentForMs)}`;
     case "WorkerWentOn":

@@ -38,6 +38,18 @@ pub const FAMILIES: &[Family] = &[
         },
     ),
     Family::counter(
+        "flowgate_checks_discarded",
+        &[],
+        "Health checks that failed while the process was stopped, and were made again: they had no chance",
+        |snapshot, out| out.counter(&[], snapshot.checks_discarded),
+    ),
+    Family::counter(
+        "flowgate_port_link_changes",
+        &[],
+        "Times that the link of a port came up or went down, as seen once a second",
+        |snapshot, out| out.counter(&[], snapshot.port_changes),
+    ),
+    Family::counter(
         "flowgate_log_lines_lost",
         &[],
         "Log lines that were lost, as standard error took them too slowly or not at all",
