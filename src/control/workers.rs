@@ -367,3 +367,28 @@ impl Workers {
         self.sum(|counters| &counters.target(target).active_flows)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_find_no_room_wait_in_order_and_are_seen_to_wait() {
+        let (to, mut inbox) = rtrb::RingBuffer::new(4);
+        let (_says, from) = rtrb::RingBuffer::new(4);
+        let link = WorkerLink::new(WorkerId(0), 1, 16, Arc::default(), to, from);
+        let mut workers = Workers::new(vec![link], Clock::start());
+        for ms in 0..1000 {
+            workers.advance_clock(ms);
+        }
+        assert_eq!(workers.links()[0].to_worker(), (4, 996), "four in the ring, and the rest behind it");
+        let mut came = Vec::new();
+        while workers.links()[0].to_worker() != (0, 0) {
+            while let Ok(ToWorker::AdvanceClock(ms)) = inbox.pop() {
+                came.push(ms);
+            }
+            workers.poll(|_| {});
+        }
+        assert!(came.into_iter().eq(0..1000));
+    }
+}

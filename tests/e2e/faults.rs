@@ -128,14 +128,25 @@ fn a_control_core_that_panics_is_followed_by_another_and_no_packet_is_lost() {
 }
 
 #[test]
-fn a_conversation_that_panics_ends_alone_and_a_thread_for_files_does_no_harm() {
+fn a_conversation_that_panics_ends_alone_and_threads_that_do_harm_nobody_else() {
     let lab = Lab::started(1, Attributes::default());
     let events = lab.gateway().rpc.subscribe();
     put(&lab, &json!({"Fault": "conversation-panic"}));
     put(&lab, &json!({"Fault": "file-thread-panic"}));
-    for (thread, what) in [("conversation", "the conversation"), ("other", "the thread")] {
+    lab.gateway().rpc.must("start-flow-log", json!({"File": "flows.jsonl"}));
+    let state = || lab.gateway().rpc.must("describe-flow-log", json!({}));
+    wait_for("the flow log to be on", PATIENCE, || (state()["State"] == "on").then_some(()));
+    put(&lab, &json!({"Fault": "flow-log-panic"}));
+    let off =
+        wait_for("the flow log to be off", PATIENCE, || Some(state()).filter(|log| log["State"] == "off"));
+    assert_eq!(off["Error"], "the thread that writes it panicked");
+    lab.gateway().rpc.must("start-flow-log", json!({"File": "flows.jsonl"}));
+    wait_for("another flow log to be on", PATIENCE, || (state()["State"] == "on").then_some(()));
+    for (thread, count) in [("conversation", 1.0), ("other", 2.0)] {
         let series = format!("flowgate_panics_total{{thread=\"{thread}\"}}");
-        wait_for(&format!("{what} to be counted"), PATIENCE, || (metric(&lab, &series) >= 1.0).then_some(()));
+        wait_for(&format!("{series} to be counted"), PATIENCE, || {
+            (metric(&lab, &series) == count).then_some(())
+        });
     }
     lab.set_group_attribute("deregistration_delay.timeout_seconds", "3");
     events.wait_for("the same control core tells of it", |event| event["Event"] == "ConfigChanged");
@@ -145,10 +156,22 @@ fn a_conversation_that_panics_ends_alone_and_a_thread_for_files_does_no_harm() {
 #[test]
 fn a_control_core_that_panics_again_and_again_ends_the_process_with_a_sentence() {
     let mut lab = Lab::started(1, Attributes::default());
+    lab.set_group_attribute("deregistration_delay.timeout_seconds", "7");
+    let stored = lab.path("state").join("objects.json");
+    let sound = std::fs::read(&stored).expect("it was stored");
     for restarts in 1..=5_u8 {
+        // A state that cannot be read, one that is gone, and one that is sound.
+        match restarts {
+            2 => std::fs::write(&stored, "half a sta").expect("it is ours"),
+            3 => std::fs::remove_file(&stored).expect("it is ours"),
+            _ => std::fs::write(&stored, &sound).expect("it is ours"),
+        }
         put(&lab, &json!({"Fault": "control-panic"}));
         wait_for_restarts(&lab, restarts.into(), Instant::now());
+        assert_eq!(generation(&lab), 1, "{restarts}");
+        assert_eq!(lab.state_of(0).expect("it is registered").0, "healthy");
     }
+    assert!(lab.gateway().process.printed().contains("\"state_unread\""));
     put(&lab, &json!({"Fault": "control-panic"}));
     let gateway = lab.gateway.as_mut().expect("it runs");
     let status = wait_for("the process to end", PATIENCE, || gateway.process.ended());

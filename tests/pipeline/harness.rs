@@ -66,8 +66,8 @@ pub fn target_address(n: u16) -> Ipv4Addr {
 pub struct Bench {
     pub workers: Vec<Worker<MemoryPort>>,
     pub counters: Vec<Arc<WorkerCounters>>,
-    control: Vec<rtrb::Producer<ToWorker>>,
-    events: Vec<rtrb::Consumer<FromWorker>>,
+    pub control: Vec<rtrb::Producer<ToWorker>>,
+    pub events: Vec<rtrb::Consumer<FromWorker>>,
     pub now: u32,
     pub targets: u16,
     pub policy: Policy,

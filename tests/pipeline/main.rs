@@ -9,6 +9,7 @@ mod defaults;
 mod explain;
 mod failover;
 mod fast_path;
+mod faults;
 mod flow_log;
 mod flow_log_written;
 mod flows;

@@ -114,6 +114,9 @@ impl Core {
             Fault::FileThreadPanic => {
                 tokio::task::spawn_blocking(|| panic!("a fault that was put in: a thread for files"));
             }
+            Fault::FlowLogPanic => {
+                crate::control::flow_log::PANICS.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
             Fault::WallClock { milliseconds } => wall::jump::by(milliseconds),
         }
     }

@@ -22,4 +22,6 @@ mod writer;
 pub use names::{Names, TargetNames};
 pub use options::{Destination, FileName, KeepFiles, OneIn, Options, RotateMb};
 pub use record::{Reason, Record};
+#[cfg(any(debug_assertions, feature = "faults"))]
+pub use writer::PANICS;
 pub use writer::{Made, MadeBy, Progress, Shared, Threads, WorkerFacts, start};

@@ -38,6 +38,10 @@ const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// How often what was lost is told in the log.
 const LOST_EVERY: Duration = Duration::from_secs(1);
 
+/// Has the thread panic once, for tests of what becomes of it.
+#[cfg(any(debug_assertions, feature = "faults"))]
+pub static PANICS: AtomicBool = AtomicBool::new(false);
+
 /// What is known of a worker.
 #[derive(Clone)]
 pub struct WorkerFacts {
@@ -296,6 +300,8 @@ impl Log {
     fn run(mut self) {
         let (mut flushed, mut told) = (Instant::now(), None::<Instant>);
         loop {
+            #[cfg(any(debug_assertions, feature = "faults"))]
+            assert!(!PANICS.swap(false, Ordering::Relaxed), "a fault that was put in: the flow log's thread");
             // Asked before the rings are read: what comes in between is read the next time.
             let is_over = self.rings.iter().all(Consumer::is_abandoned);
             let now = Instant::now();

@@ -167,3 +167,41 @@ fn a_reader_that_has_stopped_holds_nobody_up_and_what_is_lost_is_counted() {
     assert_eq!(lines.len() as u64, 10_000 - lost);
     assert_eq!(lines[0], b"0\n");
 }
+
+/// A full disk, or a pipe that nobody reads any more, until there is room again.
+#[derive(Clone, Default)]
+struct Full(std::sync::Arc<std::sync::Mutex<(bool, Vec<u8>)>>);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let (has_room, written) = &mut *self.0.lock().unwrap();
+        if !*has_room {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        written.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_a_full_disk_does_not_take_are_counted_and_told_when_one_comes_out_again() {
+    let full = Full::default();
+    let writer = Writer::to(Box::new(full.clone()));
+    writer.write("at the start\n".to_owned());
+    writer.start_thread().unwrap();
+    for n in 0..10 {
+        writer.write(format!("{n}\n"));
+    }
+    writer.flush();
+    assert_eq!(writer.lost(), 11);
+    assert_eq!(writer.take_lost(), 0, "to tell it would be one more");
+    full.0.lock().unwrap().0 = true;
+    writer.write("there is room\n".to_owned());
+    writer.flush();
+    assert_eq!((writer.take_lost(), writer.take_lost()), (11, 0));
+    assert_eq!(full.0.lock().unwrap().1, b"there is room\n");
+}

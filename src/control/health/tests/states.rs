@@ -306,3 +306,30 @@ async fn checks_are_counted_by_how_they_ended_and_no_state_forgets_them_h5() {
     bench.engine.update([checked(&target)]);
     assert_eq!(bench.view(&target).checks, checks);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_failed_while_the_process_was_stopped_says_nothing_and_is_made_again_h4() {
+    let (mut bench, target) = (Bench::new(), key(1));
+    bench.engine.update([checked(&target)]);
+    bench.pass(3).await;
+    assert_eq!(bench.events().len(), 2);
+    for (stopped, failures) in [(Duration::from_secs(5), 0), (Duration::ZERO, 1)] {
+        bench.script.set(&target, Manner::Silent);
+        bench.script.take_begun();
+        while bench.script.take_begun().is_empty() {
+            bench.engine.beat();
+            sleep(ms(2)).await;
+        }
+        bench.script.set(&target, Manner::Answers);
+        // Nobody runs meanwhile; and then as ever, until the check has ended.
+        tokio::time::advance(stopped).await;
+        let ended = bench.script.ended();
+        while bench.script.ended() == ended {
+            sleep(ms(2)).await;
+            bench.engine.beat();
+        }
+        sleep(ms(2)).await;
+        assert_eq!(bench.view(&target).failures, failures, "stopped for {stopped:?}");
+        assert_eq!((bench.engine.discarded(), bench.events()), (1, Vec::new()));
+    }
+}

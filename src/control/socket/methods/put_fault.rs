@@ -33,6 +33,8 @@ pub enum Fault {
     },
     /// A thread panics that reads or writes files for the control core.
     FileThreadPanic,
+    /// The thread that writes the flow log panics.
+    FlowLogPanic,
     /// The time of day is so much ahead of the system's clock, or behind it.
     WallClock {
         /// By how much.
