@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use flowgate::cli::doctor::{Area, Kind as DoctorKind};
 use flowgate::control::audit::Kind as FindingKind;
 use flowgate::control::model::registry::{self, ObjectKind};
 use flowgate::control::model::{State, objects_schema};
@@ -177,6 +178,23 @@ fn the_page_of_the_audit_lists_every_finding_with_its_severity_and_its_reason_an
         assert!(section.contains(&severity), "{} does not say: {severity}", kind.id());
         assert!(section.contains("- Found when: ") && section.contains("- What to do: "), "{}", kind.id());
     }
+}
+
+#[test]
+fn the_page_for_bare_metal_lists_every_item_of_the_doctor_with_its_reason() {
+    const BARE_METAL: &str = "docs/bare-metal.md";
+    let text = read(BARE_METAL);
+    let (begin, end) = ("<!-- items: begin -->\n", "<!-- items: end -->");
+    let (before, rest) = text.split_once(begin).expect("the page has a place for the items");
+    let (_, after) = rest.split_once(end).expect("the items' place has an end");
+    let mut items = String::new();
+    for area in Area::ALL {
+        writeln!(items, "\n### {}", area.name()).expect("a String");
+        for kind in DoctorKind::ALL.iter().filter(|kind| kind.area() == area) {
+            writeln!(items, "\n#### {}\n\n{}", kind.id(), kind.why()).expect("a String");
+        }
+    }
+    assert_current(BARE_METAL, &format!("{before}{begin}{items}\n{end}{after}"));
 }
 
 fn attribute_tables() -> String {

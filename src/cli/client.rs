@@ -10,6 +10,7 @@ use crate::control::events::Event;
 use crate::control::socket::rpc::RpcError;
 use crate::control::socket::views::{CaptureEnded, CaptureTotals, CapturedChunk};
 use crate::control::socket::{API_MAJOR, CloseReason, Closing, Hello, Lost, PRODUCT, base64, methods};
+use nix::sys::socket::{getsockopt, sockopt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,10 +70,10 @@ pub(super) enum CliError {
     /// `diff` found something; that was printed.
     #[error("there are differences")]
     Differs,
-    /// `audit` found something to be warned of; that was printed.
+    /// `audit` or `doctor` found something to be warned of; that was printed.
     #[error("there are warnings")]
     FoundWarnings,
-    /// `audit` found something critical; that was printed.
+    /// `audit` found something critical, or `doctor` a problem; that was printed.
     #[error("something critical was found")]
     FoundCritical,
     /// What the live view needs is not there.
@@ -90,6 +91,8 @@ pub(super) enum CliError {
     /// A second signal, before the daemon had answered the first.
     #[error("interrupted before the daemon ended the capture")]
     Interrupted,
+    #[error("cannot record the host in {}: {error}", .path.display())]
+    Record { path: PathBuf, error: io::Error },
     #[error("cannot write man pages to {0}: {1}")]
     Pages(PathBuf, io::Error),
     /// Whoever read our output has gone; there is nobody to tell.
@@ -119,6 +122,7 @@ impl CliError {
             | CliError::Output(_)
             | CliError::Capture { .. }
             | CliError::Interrupted
+            | CliError::Record { .. }
             | CliError::Pages(..) => 1,
             CliError::NoSocket(_)
             | CliError::NobodyThere(_)
@@ -157,6 +161,7 @@ fn sentence(error: &RpcError) -> String {
 /// A connection to the daemon.
 pub(super) struct Client {
     path: PathBuf,
+    version: String,
     reader: BufReader<UnixStream>,
     last_id: u64,
 }
@@ -209,7 +214,12 @@ impl Client {
         })?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(CliError::Broken)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(CliError::Broken)?;
-        let mut client = Client { path: path.to_owned(), reader: BufReader::new(stream), last_id: 0 };
+        let mut client = Client {
+            path: path.to_owned(),
+            version: String::new(),
+            reader: BufReader::new(stream),
+            last_id: 0,
+        };
         let first = client.read_line()?;
         let greeting: Message = serde_json::from_str(&first).map_err(|_| CliError::NotFlowgate)?;
         match greeting.method.as_deref() {
@@ -225,12 +235,24 @@ impl Client {
             let theirs = hello.protocol.major;
             return Err(CliError::OtherProtocol { version: hello.version, theirs, ours: API_MAJOR });
         }
+        client.version = hello.version;
         Ok(client)
     }
 
     /// The socket that it is connected to.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The daemon's version.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The daemon's process, as far as the kernel tells: not where it is in another namespace of processes.
+    pub(super) fn process(&self) -> Option<u32> {
+        let credentials = getsockopt(self.reader.get_ref(), sockopt::PeerCredentials).ok()?;
+        u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)
     }
 
     /// Calls `method` and waits for its result.

@@ -14,6 +14,7 @@ mod capture;
 mod capture_file;
 mod client;
 mod complete;
+pub mod doctor;
 mod drain;
 mod events;
 mod explain;
@@ -66,6 +67,7 @@ pub fn main() -> ExitCode {
     let result = match &verb {
         Verb::Completions(flags) => manual::completions(flags),
         Verb::Man(flags) => manual::man(flags),
+        Verb::Doctor(flags) => doctor::run(&output_of(&arguments), &arguments.socket, flags),
         Verb::Top(flags) => Session::open(&arguments).and_then(|session| top::run(session, flags)),
         _ => Session::open(&arguments).and_then(|mut session| run(&mut session, verb)),
     };
@@ -81,6 +83,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// How what was asked for is printed.
+fn output_of(arguments: &Arguments) -> Output {
+    let format = if arguments.json { Some(Format::Json) } else { arguments.output };
+    Output::new(format, arguments.query.clone())
+}
+
 /// The connection to the daemon, and how to print what it says.
 struct Session {
     client: Client,
@@ -90,8 +98,7 @@ struct Session {
 impl Session {
     fn open(arguments: &Arguments) -> Result<Self, CliError> {
         let client = Client::connect(&arguments.socket)?;
-        let format = if arguments.json { Some(Format::Json) } else { arguments.output };
-        Ok(Session { client, output: Output::new(format, arguments.query.clone()) })
+        Ok(Session { client, output: output_of(arguments) })
     }
 
     /// Calls `method` and prints what it answered: as `render` shows it, or as was asked for.
@@ -256,7 +263,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::Wait(what) => wait::run(session, what),
         Verb::Rpc(flags) => rpc::call(session, flags),
         // Done without a daemon, or with the connection for itself.
-        Verb::Completions(_) | Verb::Man(_) | Verb::Top(_) => Ok(()),
+        Verb::Completions(_) | Verb::Man(_) | Verb::Top(_) | Verb::Doctor(_) => Ok(()),
         Verb::SetSubnets(flags) => {
             session.change("set-subnets", &flags.what.params(), &flags.how, objects::subnets)
         }

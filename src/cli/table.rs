@@ -10,6 +10,7 @@ use crate::control::events::Timestamp;
 use crate::control::health::HealthState;
 use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use jiff::tz::TimeZone;
+use ratatui::crossterm::style::{self, Stylize as _};
 use std::fmt::Display;
 
 /// The width of a table that is not on a terminal, in columns.
@@ -100,10 +101,24 @@ impl Look {
         text
     }
 
+    /// A heading: bold on a terminal.
+    pub(super) fn heading(&self, text: &str) -> String {
+        if self.colour { text.bold().to_string() } else { text.to_owned() }
+    }
+
+    /// A word in a colour, on a terminal.
+    pub(super) fn tinted(&self, text: &str, colour: style::Color) -> String {
+        if self.colour { text.with(colour).to_string() } else { text.to_owned() }
+    }
+
     /// A sentence or more after a head such as `1. `, broken between words to the width; lines that follow begin
     /// under the first word. With a newline at its end.
     pub(super) fn paragraph(&self, head: &str, text: &str) -> String {
-        let indent = head.chars().count();
+        self.paragraph_beside(head, head.chars().count(), text)
+    }
+
+    /// The same after a head of so many columns, which may have colour.
+    pub(super) fn paragraph_beside(&self, head: &str, indent: usize, text: &str) -> String {
         let (mut lines, mut room) = (head.to_owned(), usize::from(self.width));
         let (whole, mut first) = (room, true);
         room = room.saturating_sub(indent);

@@ -6,6 +6,7 @@ mod audit;
 mod aws;
 mod capture;
 mod change;
+mod doctor;
 mod explain;
 mod local;
 mod logs;
@@ -23,6 +24,7 @@ mod whole;
 pub(super) use audit::AuditFlags;
 pub(super) use capture::CaptureFlags;
 pub(super) use change::{ChangeFlags, Changing, Patience};
+pub(super) use doctor::DoctorFlags;
 pub(super) use explain::ExplainFlags;
 pub(super) use local::{CompletionsFlags, ManFlags};
 pub(super) use logs::{FlowLogVerb, LogLevelFlags};
@@ -64,8 +66,8 @@ Exit codes:
   4  what was waited for did not come to be in time
   5  it was not wanted when it was asked about, and was not done
   6  there are differences (diff)
-  7  something to be warned of was found (audit)
-  8  something critical was found (audit)
+  7  something to be warned of was found (audit, doctor)
+  8  something critical was found (audit), or a problem (doctor)
   9  a change was asked for and not answered: it may still be made
 
 Structures are given in the shorthand of aws (Key=KEY,Value=VALUE), as JSON, or as file://PATH with either in it.
@@ -123,6 +125,8 @@ pub(super) enum Verb {
     Rollback(Changing<RollbackFlags>),
     /// Review what will happen when a target fails: contradictions, detection times, what each loss would end.
     Audit(AuditFlags),
+    /// Look at the host and the configuration: what is well, what is not, and the command that mends it.
+    Doctor(DoctorFlags),
     /// Say what would become of a packet if it came in now, and why, step by step.
     Explain(ExplainFlags),
     /// How busy the workers are: packets a second, cycles a packet, burst fill, idle share, longest burst.
