@@ -10,6 +10,7 @@ mod captures;
 mod checks;
 mod confirm;
 mod crowd;
+mod doctor;
 mod explain;
 mod failover;
 mod faults;
