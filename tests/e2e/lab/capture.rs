@@ -2,14 +2,13 @@
 //! `flowgate::wire`, so that a mistake there cannot hide itself.
 
 use std::fmt;
-use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use super::netns::Netns;
+use super::tap::Tap;
 use super::wait_for;
 
 pub const FIN: u8 = 0x01;
@@ -59,7 +58,7 @@ impl Tcp {
 /// A running tcpdump.
 pub struct Capture {
     place: String,
-    tcpdump: Child,
+    _tap: Tap,
     frames: Arc<Mutex<Vec<Frame>>>,
 }
 
@@ -67,32 +66,11 @@ impl Capture {
     /// Captures everything that crosses `interface` in `netns`, in both directions, from the moment
     /// this returns. `filter` is one of tcpdump's, empty for all.
     pub fn start(netns: &Netns, interface: &str, filter: &str) -> Self {
-        let mut tcpdump = netns
-            .command("tcpdump")
-            .args(["-n", "-U", "-p", "--immediate-mode", "-s", "0", "-w", "-", "-i", interface, filter])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("tcpdump is installed");
-        let mut pipe = tcpdump.stdout.take().expect("it was piped");
         let frames = Arc::new(Mutex::new(Vec::new()));
-        let (ready, is_ready) = mpsc::channel();
         let seen = Arc::clone(&frames);
-        thread::spawn(move || {
-            // The file header comes when the interface is open.
-            let mut header = [0; 24];
-            if pipe.read_exact(&mut header).is_err() || ready.send(header).is_err() {
-                return;
-            }
-            while let Some(frame) = next_frame(&mut pipe) {
-                seen.lock().expect("no reader panics").push(frame);
-            }
-        });
-        let header =
-            is_ready.recv_timeout(Duration::from_secs(5)).expect("tcpdump starts within five seconds");
-        assert_eq!(header[..4], 0xa1b2_c3d4_u32.to_le_bytes(), "a pcap file with microseconds");
-        Self { place: format!("{interface} of {}", netns.name()), tcpdump, frames }
+        let see = move |frame| seen.lock().expect("no reader panics").push(frame);
+        let tap = Tap::start(netns, interface, filter, 0, see);
+        Self { place: format!("{interface} of {}", netns.name()), _tap: tap, frames }
     }
 
     /// Every frame so far.
@@ -146,20 +124,7 @@ impl Drop for Capture {
             eprintln!("---- the last {} TCP packets at {}", last.len(), self.place);
             last.iter().for_each(|packet| eprintln!("{packet}"));
         }
-        // It may have ended by itself: then there is nothing to kill.
-        if self.tcpdump.kill().is_ok() {
-            let _status = self.tcpdump.wait();
-        }
     }
-}
-
-fn next_frame(pipe: &mut impl Read) -> Option<Frame> {
-    let mut header = [0; 16];
-    pipe.read_exact(&mut header).ok()?;
-    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let mut bytes = vec![0; usize::try_from(word(8)).ok()?];
-    pipe.read_exact(&mut bytes).ok()?;
-    Some(Frame { at: Duration::new(u64::from(word(0)), word(4) * 1000), bytes })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

@@ -30,6 +30,7 @@ pub mod process;
 pub mod prometheus;
 pub mod routed;
 pub mod rpc;
+pub mod tap;
 pub mod tmux;
 pub mod traffic;
 pub mod trunk;
@@ -108,6 +109,14 @@ pub struct Appliance {
     pub address: Ipv4Addr,
     pub mac: [u8; 6],
     reflector: Option<Process>,
+}
+
+impl Appliance {
+    /// Whether a reflector was started in it and not killed.
+    #[allow(dead_code, reason = "the soak's alone")]
+    pub fn is_running(&self) -> bool {
+        self.reflector.is_some()
+    }
 }
 
 /// The laboratory. Fields are dropped in their order: programs before the namespaces they run in.

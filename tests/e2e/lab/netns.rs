@@ -55,7 +55,7 @@ impl Netns {
     pub fn run<T: Send>(&self, job: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                self.enter();
+                enter(&self.name);
                 job()
             });
             inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -74,11 +74,12 @@ impl Netns {
         let program = words.next().expect("a command has a name");
         output_of(self.command(program).args(words))
     }
+}
 
-    fn enter(&self) {
-        let file = File::open(format!("/run/netns/{}", self.name)).expect("the namespace exists");
-        setns(file, CloneFlags::CLONE_NEWNET).expect("entering a network namespace needs root");
-    }
+/// Takes the calling thread into the namespace of this name, for good.
+pub fn enter(name: &str) {
+    let file = File::open(format!("/run/netns/{name}")).expect("the namespace exists");
+    setns(file, CloneFlags::CLONE_NEWNET).expect("entering a network namespace needs root");
 }
 
 impl Drop for Netns {

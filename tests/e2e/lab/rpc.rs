@@ -41,6 +41,16 @@ impl Rpc {
             .unwrap_or_else(|error| panic!("{method} {params} was refused: {error}"))
     }
 
+    /// Asks for something that may be the end of whoever should answer: waits until the connection is closed, or is answered.
+    #[allow(dead_code, reason = "the soak's alone")]
+    pub fn send(&self, method: &str, params: Value) {
+        let mut stream = connect(&self.socket).expect("the daemon listens");
+        let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string() + "\n";
+        stream.write_all(line.as_bytes()).expect("the daemon reads requests");
+        // The first line says hello.
+        let _either = BufReader::new(stream).lines().take(2).map_while(Result::ok).count();
+    }
+
     /// Whether anybody answers.
     pub fn answers(&self) -> bool {
         connect(&self.socket).is_ok()
