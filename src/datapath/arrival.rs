@@ -179,6 +179,7 @@ fn reason(ip: &[u8], error: PacketError) -> DropReason {
         | PacketError::BadVersion(_)
         | PacketError::BadHeaderLength
         | PacketError::LengthMismatch
-        | PacketError::TooManyExtensionHeaders => DropReason::IpMalformed,
+        | PacketError::TooManyExtensionHeaders
+        | PacketError::TwoFragmentHeaders => DropReason::IpMalformed,
     }
 }

@@ -96,4 +96,8 @@ pub enum PacketError {
     /// More IPv6 extension headers than are walked (M-6).
     #[error("more than {} IPv6 extension headers", super::ipv6::MAX_EXTENSION_HEADERS)]
     TooManyExtensionHeaders,
+    /// A second IPv6 fragment header (RFC 8200 4.1 has it once): which piece of which datagram it is, two readers may
+    /// see differently (M-4).
+    #[error("two IPv6 fragment headers")]
+    TwoFragmentHeaders,
 }

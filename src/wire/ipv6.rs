@@ -88,6 +88,7 @@ pub fn is_extension(next_header: u8) -> bool {
 
 fn walk_extensions(ip: &[u8], next_header: u8) -> Result<Transport, PacketError> {
     let mut at = Transport { protocol: next_header, offset: 40, fragment: Fragment::Whole };
+    let mut has_fragment_header = false;
     for _ in 0..MAX_EXTENSION_HEADERS {
         let start = usize::from(at.offset);
         // Next header and, in most, the length in 8-byte units beyond the first.
@@ -97,6 +98,10 @@ fn walk_extensions(ip: &[u8], next_header: u8) -> Result<Transport, PacketError>
             return Err(PacketError::Truncated);
         }
         if at.protocol == protocol::FRAGMENT {
+            if has_fragment_header {
+                return Err(PacketError::TwoFragmentHeaders);
+            }
+            has_fragment_header = true;
             let offset_and_more = be16(ip, start + 2).ok_or(PacketError::Truncated)?;
             if offset_and_more & 0xfff8 != 0 {
                 let offset = at.offset + header_len;
@@ -184,6 +189,20 @@ mod tests {
         assert_eq!(walk(&packet(44, &later), 44), transport(60, 48, Fragment::Later));
         let first = [17, 0, 0, 1, 0, 0, 0, 7];
         assert_eq!(walk(&packet(44, &first), 44), transport(17, 48, Fragment::First));
+    }
+
+    // M-4, M-6: what the first says of the place would hide what the second says, an overlap of the TCP header among it.
+    #[test]
+    fn a_second_fragment_header_is_refused_whatever_the_first_says() {
+        for first in [0, 1] {
+            for [high, low] in [0_u16, 1, 8, 0x05a8].map(u16::to_be_bytes) {
+                let chain = [44, 0, 0, first, 0, 0, 0, 7, 6, 0, high, low, 0, 0, 0, 9];
+                assert_eq!(walk(&packet(44, &chain), 44), Err(PacketError::TwoFragmentHeaders));
+                let apart =
+                    [&[60, 0, 0, first, 0, 0, 0, 7][..], &[44, 0, 1, 4, 0, 0, 0, 0], &chain[8..]].concat();
+                assert_eq!(walk(&packet(44, &apart), 44), Err(PacketError::TwoFragmentHeaders));
+            }
+        }
     }
 
     // M-6

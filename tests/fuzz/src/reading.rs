@@ -154,7 +154,7 @@ fn six(ip: &[u8]) -> Option<Reading> {
     }
     let packet = &ip[..total];
     let (mut protocol, mut at, mut fragment) = (packet[6], 40, None);
-    let mut walked = 0;
+    let (mut walked, mut fragment_headers) = (0, 0);
     while [0, 43, 44, 51, 60].contains(&protocol) {
         walked += 1;
         if walked > LONGEST_CHAIN {
@@ -171,6 +171,10 @@ fn six(ip: &[u8]) -> Option<Reading> {
         protocol = header[0];
         at += length;
         if is_fragment {
+            fragment_headers += 1;
+            if fragment_headers > 1 {
+                return None;
+            }
             let place = be16(header, 2)?;
             let (offset, more) = (usize::from(place & 0xfff8), place & 1 == 1);
             if offset > 0 || more {
