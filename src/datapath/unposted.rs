@@ -175,8 +175,8 @@ mod tests {
         while all().any(|target| counted(&counters, target.0)[0] == 0) {
             unposted.end_round(true, true, MAX_TARGETS, &counters);
             rounds += 1;
+            assert!(rounds <= MAX_TARGETS / TARGETS * ROUNDS as usize, "{rounds}");
         }
-        assert!(rounds <= MAX_TARGETS / TARGETS * ROUNDS as usize, "{rounds}");
         // The load ends in the midst.
         all().for_each(|target| unposted.sent(target, 1_000));
         unposted.end_round(true, true, MAX_TARGETS, &counters);
@@ -184,8 +184,8 @@ mod tests {
         while unposted.is_any() {
             unposted.end_round(false, false, MAX_TARGETS, &counters);
             rounds += 1;
+            assert!(rounds <= MAX_TARGETS / TARGETS, "{rounds}");
         }
-        assert!(rounds <= MAX_TARGETS / TARGETS, "{rounds}");
         assert!(all().all(|target| counted(&counters, target.0)[..2] == [2, 2_000]));
     }
 
