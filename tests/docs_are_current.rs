@@ -15,6 +15,7 @@ use flowgate::control::model::{State, objects_schema};
 use flowgate::control::monitor::metrics::{FAMILIES, Kind};
 use flowgate::control::node::{NodeConfig, node_schema};
 use flowgate::control::socket::methods;
+use flowgate::control::troubles::Kind as TroubleKind;
 use schemars::Schema;
 use serde_json::Value;
 
@@ -195,6 +196,27 @@ fn the_page_for_bare_metal_lists_every_item_of_the_doctor_with_its_reason() {
         }
     }
     assert_current(BARE_METAL, &format!("{before}{begin}{items}\n{end}{after}"));
+}
+
+#[test]
+fn the_page_of_troubles_lists_every_kind() {
+    let mut table = "| kind | severity | when | what to do | alert |\n|---|---|---|---|---|\n".to_owned();
+    for kind in TroubleKind::ALL {
+        let alerts: Vec<String> = kind.alerts().iter().map(|alert| format!("`{alert}`")).collect();
+        let row = [
+            format!("`{kind}`"),
+            kind.severity().to_string(),
+            kind.when().to_owned(),
+            kind.to_do().to_owned(),
+            alerts.join(", "),
+        ];
+        writeln!(table, "| {} |", row.join(" | ")).expect("a String");
+    }
+    const MARKS: [&str; 2] = ["<!-- kinds -->\n", "<!-- end of kinds -->\n"];
+    let text = read("docs/troubles.md");
+    let (before, rest) = text.split_once(MARKS[0]).expect("the first mark");
+    let (_, after) = rest.split_once(MARKS[1]).expect("the last mark");
+    assert_current("docs/troubles.md", &format!("{before}{}{table}{}{after}", MARKS[0], MARKS[1]));
 }
 
 fn attribute_tables() -> String {

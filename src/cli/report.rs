@@ -12,7 +12,7 @@ use super::table::{Look, number, text};
 use crate::control::failover::{Cause, CheckSeen, EndReason, Failover, Mark};
 use crate::control::socket::methods::failovers::Failovers;
 use crate::control::socket::methods::page::PageSize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Prints what was asked for.
@@ -48,11 +48,21 @@ fn glance(found: &Failovers, look: &Look) -> String {
     if found.failovers.is_empty() && found.not_recorded == 0 {
         return "There has been no failover yet.\n".to_owned();
     }
+    // How far the times are from UTC, in which the log is: once, unless summer time came between them.
+    let zones: BTreeSet<String> = found.failovers.iter().map(|record| look.zone(record.decided)).collect();
+    let when = |record: &Failover| match zones.len() {
+        0 | 1 => look.since(record.decided),
+        _ => format!("{} {}", look.since(record.decided), look.zone(record.decided)),
+    };
+    let decided = match zones.first() {
+        Some(zone) if zones.len() == 1 => format!("DECIDED {zone}"),
+        _ => "DECIDED".to_owned(),
+    };
     let rows = found.failovers.iter().map(|record| {
         let flows = &record.flows;
         [
             number(record.id),
-            text(look.since(record.decided)),
+            text(when(record)),
             text(format!("{}/{}", record.target_group, record.target)),
             text(match record.cause {
                 Cause::Unhealthy => "unhealthy",
@@ -70,7 +80,7 @@ fn glance(found: &Failovers, look: &Look) -> String {
         ]
     });
     let headings =
-        ["ID", "DECIDED", "TARGET", "CAUSE", "FLOWS", "RESET", "MOVED", "LEFT", "1ST RESET", "ENDED"];
+        ["ID", &decided, "TARGET", "CAUSE", "FLOWS", "RESET", "MOVED", "LEFT", "1ST RESET", "ENDED"];
     let mut shown = look.table(headings, rows.collect());
     for remark in remarks(found) {
         // Into a String nothing fails.

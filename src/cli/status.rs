@@ -1,9 +1,9 @@
-//! `flowgate status`, and `flowgate` alone: how the daemon stands, and what to do next.
+//! `flowgate status`, and `flowgate` alone: how the daemon stands, what is wrong with it, and what to do next.
 
 #![forbid(unsafe_code)]
 
 use super::table::{Look, span};
-use crate::control::socket::views::Overview;
+use crate::control::socket::views::{Overview, Trouble};
 
 /// What the package calls the node's configuration.
 const CONFIGURATION: &str = "/etc/flowgate/node.toml";
@@ -11,12 +11,20 @@ const CONFIGURATION: &str = "/etc/flowgate/node.toml";
 /// Where the package has examples.
 const EXAMPLES: &str = "/usr/share/doc/flowgate/examples";
 
-pub(super) fn shown(overview: &Overview, _: &Look) -> String {
+pub(super) fn shown(overview: &Overview, look: &Look) -> String {
     let node = &overview.node;
     let (version, up) = (&node.version, span(node.uptime_ms));
     let mut text = format!("flowgated {version}, up {up}. {}.\n", overview.sentence());
+    if overview.readiness.ready {
+        text += "It is ready for traffic.\n";
+    } else {
+        text += &look.paragraph("It is NOT READY: ", &overview.readiness.missing.join("; "));
+    }
     if node.is_replaced {
         text += "Another build is installed. This one goes on until `systemctl restart flowgate`.\n";
+    }
+    for trouble in &overview.troubles {
+        text += &format!("\n{}", wrong(trouble, overview, look));
     }
     let steps = next(overview);
     if !steps.is_empty() {
@@ -26,6 +34,17 @@ pub(super) fn shown(overview: &Overview, _: &Look) -> String {
         }
     }
     text
+}
+
+/// Something that is wrong, since when, and what to do about it.
+fn wrong(trouble: &Trouble, overview: &Overview, look: &Look) -> String {
+    let Trouble { kind, severity, what, since, to_do, figures, command, .. } = trouble;
+    let head = look.paragraph(&format!("{severity}: "), &format!("{what}. [{kind}]"));
+    let ago = span(overview.at.since(*since) / 1000 * 1000);
+    let figures = if figures.is_empty() { String::new() } else { format!(": {figures}") };
+    let since = look.paragraph("  since ", &format!("{} ({ago} ago){figures}", look.moment(*since)));
+    let command = command.as_ref().map(|command| look.paragraph("  see: ", command)).unwrap_or_default();
+    format!("{head}{since}{}{command}", look.paragraph("  to do: ", to_do))
 }
 
 /// What a node still wants before it forwards.
@@ -55,6 +74,7 @@ fn next(overview: &Overview) -> Vec<String> {
 mod tests {
     use super::super::top::fixture;
     use super::*;
+    use crate::control::troubles::fixture::{judged, well};
     use jiff::tz::TimeZone;
 
     fn said(overview: &Overview) -> String {
@@ -63,15 +83,40 @@ mod tests {
 
     #[test]
     fn a_node_that_forwards_has_nothing_left_to_do() {
-        let overview = fixture::overview(0);
+        let overview = judged([well(1)]);
         let text = said(&overview);
         assert!(text.starts_with("flowgated 0.1.0, up 3d 4h. Forwards: "), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(!text.contains("What to do next"), "{text}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_to_do_and_so_is_why_the_node_is_not_ready() {
+        let mut overview = fixture::overview(2);
+        let text = said(&overview);
+        let expected = "It is ready for traffic.
+
+critical: firewalls/10.0.0.2 is unhealthy (Request timed out): its flows are reset.
+          [target-unhealthy]
+  since 2026-11-29 20:46:37.007 +00:00 (1m 2s ago): 125 flows left, 25 flows reset in the last
+        minute
+  to do: See to the appliance: what the checks saw is behind its name.
+  see: flowgate report 7
+
+notice: firewalls/10.0.0.3 drains. [target-draining]
+";
+        assert!(text.contains(expected), "{text}");
+        overview.readiness.ready = false;
+        overview.readiness.missing = vec!["standby".to_owned(), "worker 1 does not go by it".to_owned()];
+        assert!(
+            said(&overview).contains("It is NOT READY: standby; worker 1 does not go by it\n"),
+            "{}",
+            said(&overview)
+        );
     }
 
     #[test]
     fn a_node_without_ports_is_told_where_to_give_it_some() {
-        let mut overview = fixture::overview(0);
+        let mut overview = fixture::overview(1);
         (overview.workers, overview.ports) = (Vec::new(), Vec::new());
         let text = said(&overview);
         assert!(text.contains("Idle: the configuration has no ports, and nothing is forwarded.\n"), "{text}");
@@ -81,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_node_without_targets_is_told_how_to_have_some() {
-        let mut overview = fixture::overview(0);
+        let mut overview = fixture::overview(1);
         overview.target_groups.clear();
         let text = said(&overview);
         assert!(text.contains("Drops what comes, as no load balancer leads to a target; "), "{text}");
@@ -90,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_build_that_waits_for_a_restart_is_told() {
-        let mut overview = fixture::overview(0);
+        let mut overview = fixture::overview(1);
         overview.node.is_replaced = true;
         assert!(
             said(&overview).contains("goes on until `systemctl restart flowgate`"),

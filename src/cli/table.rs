@@ -188,6 +188,11 @@ impl Look {
         }
     }
 
+    /// How far the local zone is from UTC at `time`: `+01:00`.
+    pub(super) fn zone(&self, time: Timestamp) -> String {
+        self.local(time, "%:z")
+    }
+
     /// `time` in the local zone, to the second, with how far that is from UTC: `21:47:37 +01:00`.
     pub(super) fn clock(&self, time: Timestamp) -> String {
         self.local(time, "%H:%M:%S %:z")
@@ -241,7 +246,9 @@ pub(super) fn optional(content: Option<impl Display>) -> Cell {
 pub(super) fn span(ms: u64) -> String {
     let seconds = ms / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    if seconds < 60 {
+    if (1..1000).contains(&ms) {
+        format!("{ms}ms")
+    } else if seconds < 60 {
         match ms % 1000 / 100 {
             0 => format!("{seconds}s"),
             tenths => format!("{seconds}.{tenths}s"),
@@ -279,8 +286,8 @@ mod tests {
     fn a_span_has_its_two_largest_units() {
         for (ms, expected) in [
             (0, "0s"),
-            (99, "0s"),
-            (340, "0.3s"),
+            (99, "99ms"),
+            (340, "340ms"),
             (12_500, "12.5s"),
             (59_999, "59.9s"),
             (60_000, "1m 0s"),

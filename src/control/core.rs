@@ -30,6 +30,7 @@ mod resets;
 mod restarted;
 mod scan;
 mod service;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -45,13 +46,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::capture::Names;
 use super::compile::{Compiler, condition};
-use super::events::{Event, Timestamp, What};
+use super::events::{Event, ResetTrigger, Timestamp, What};
 use super::health::damping::Verdict;
 use super::health::{HealthEngine, HealthEvent, Moment, TargetKey};
 use super::histogram::{DISK_BOUNDS, Histogram};
 use super::kept::Kept;
 use super::logging::LogControl;
 use super::model::{MAX_TARGETS, State};
+use super::monitor::NotReadyFile;
 use super::monitor::metrics::Buffers;
 use super::neighbours::Hop;
 use super::netlink::News;
@@ -60,6 +62,7 @@ use super::resume::{self, SharedKeeper};
 use super::slots::Slots;
 use super::store::Store;
 use super::tables::Restart;
+use super::troubles::Watch;
 use super::whole::Whole;
 use super::workers::Workers;
 use crate::datapath::messages::FromWorker;
@@ -128,6 +131,8 @@ pub struct CoreParts {
     pub restart: Restart,
     /// Which control core of this process this is.
     pub life: Life,
+    /// The file that takes the node out of service while it is there.
+    pub not_ready_file: Rc<NotReadyFile>,
 }
 
 /// A control core's place among those that this process had.
@@ -166,6 +171,10 @@ pub struct Core {
     ports: PortViews,
     buffers: BufferViews,
     log: LogControl,
+    not_ready_file: Rc<NotReadyFile>,
+    watch: RefCell<Watch>,
+    /// When what is wrong was last looked for.
+    watched: Cell<Option<Instant>>,
     /// Only one scan of the flow tables runs at a time.
     scanning: tokio::sync::Mutex<()>,
     /// The objects are changed by one at a time, from the state that a change is worked out from until it is stored.
@@ -258,6 +267,9 @@ impl Core {
             ports: parts.ports,
             buffers: parts.buffers,
             log: parts.log,
+            not_ready_file: parts.not_ready_file,
+            watch: RefCell::default(),
+            watched: Cell::new(None),
             scanning: tokio::sync::Mutex::new(()),
             changing: Arc::default(),
             ending_drains: Rc::new(()),
@@ -281,6 +293,8 @@ impl Core {
         let mut sweep = interval(SWEEP);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let service = self.watch_service();
+        tokio::pin!(service);
         loop {
             tokio::select! {
                 biased;
@@ -299,7 +313,11 @@ impl Core {
                     inner.follow_network();
                     inner.hand_on_health();
                 }
-                _ = sweep.tick() => self.sweep(),
+                _ = sweep.tick() => {
+                    self.sweep();
+                    self.watch_troubles();
+                }
+                () = &mut service => {}
             }
         }
     }
@@ -336,7 +354,7 @@ impl Core {
             name: "target_health_changed", load_balancer = inner.balancer_of(&event.key.group),
             target_group = %event.key.group, target = %event.key.address, from = event.from.as_str(),
             to = event.to.as_str(), reason = reason.map(|reason| reason.as_str()), description,
-            flows = inner.flows_of(&event.key), generation = inner.state.generation(),
+            flows = inner.flows_of(&event.key), failover = inner.open_failover(&event.key), generation = inner.state.generation(),
             "a target's health changed"
         );
         self.tell(Event {
@@ -401,10 +419,14 @@ impl Core {
         inner.sweep_failovers();
         for what in inner.summed_resets() {
             if let What::FlowsReset { load_balancer, target_group, target, trigger, count } = &what {
+                // A flow that had idled out is reset for its own sake.
+                let failover = target
+                    .filter(|_| *trigger != ResetTrigger::IdleTimeout)
+                    .and_then(|target| inner.open_failover(&TargetKey::new(target_group.as_str(), target)));
                 tracing::info!(
                     name: "flows_reset", load_balancer, target_group,
                     target = target.map(|target| target.to_string()), trigger = trigger.as_str(), count,
-                    generation = inner.state.generation(), "resets were sent"
+                    failover, generation = inner.state.generation(), "resets were sent"
                 );
             }
             self.tell(Event::now(what));

@@ -39,6 +39,7 @@ pub mod store;
 pub mod survey;
 pub mod tables;
 pub mod tally;
+pub mod troubles;
 pub mod wall;
 mod whole;
 pub mod workers;

@@ -93,7 +93,7 @@ impl Unposted {
             self.left = self.end;
             self.rounds = self.rounds.wrapping_add(1);
         }
-        if self.left > 0 && !(is_busy && !self.rounds.is_multiple_of(ROUNDS)) {
+        if self.left > 0 && (!is_busy || self.rounds.is_multiple_of(ROUNDS)) {
             self.post(self.left.min(TARGETS), counters);
         }
     }

@@ -29,6 +29,7 @@ use flowgate::control::socket::{
     Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus, Turn,
     Unavailable, Waiting, methods, serve,
 };
+use flowgate::control::troubles::Watch;
 use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::capture::record::{Point, Record, Verdict};
 use flowgate::datapath::capture::{Bounds, Capture, Seen};
@@ -86,6 +87,7 @@ pub struct Fake {
     /// Held by whoever changes the objects.
     changing: Arc<Mutex<()>>,
     readings: Cell<u64>,
+    watch: RefCell<Watch>,
     /// Held once more by each capture.
     captures: Rc<()>,
     /// The worker's ends of captures.
@@ -122,6 +124,7 @@ impl Fake {
             disk_full: Cell::new(false),
             changing: Arc::default(),
             readings: Cell::new(0),
+            watch: RefCell::default(),
             captures: Rc::new(()),
             capturing: RefCell::default(),
             log: LogControl::detached(LogFilter::of(LevelFilter::INFO)),

@@ -1,14 +1,18 @@
 //! The fake's overview: its own objects and targets, and traffic of a second more with each reading.
 
 use super::Fake;
+use flowgate::control::audit::worst_detection_time;
 use flowgate::control::events::Timestamp;
 use flowgate::control::health::HealthState;
 use flowgate::control::model::{Failover, TargetGroup};
+use flowgate::control::monitor::Readiness;
 use flowgate::control::socket::views::{
     ChecksOverview, DrainOverview, EndpointOverview, HeldResets, LastCheckOverview, LoadBalancerOverview,
-    NodeOverview, Overview, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
+    NodeOverview, Overview, ReadinessOverview, ResetCounts, TargetGroupOverview, TargetOverview, Totals,
+    Traffic,
 };
 use flowgate::control::socket::{Service, TargetStatus};
+use flowgate::control::troubles::Standing;
 use std::time::Duration;
 
 /// What a reading finds more of than the one before: 10 packets of each flow's, and some resets.
@@ -21,6 +25,7 @@ fn traffic(flows: u64, readings: u64, resets: u64) -> Traffic {
         bytes_to_target: packets * 500,
         packets_from_target: packets,
         bytes_from_target: packets * 500,
+        reset_flows: resets,
         resets: ResetCounts { unhealthy: resets, ..ResetCounts::default() },
     }
 }
@@ -51,7 +56,7 @@ impl Fake {
             resets,
             held_resets: HeldResets { hold: 2, ..HeldResets::default() },
         });
-        Overview {
+        let mut overview = Overview {
             at: self.now(),
             node: NodeOverview {
                 product: "flowgate".to_owned(),
@@ -60,6 +65,8 @@ impl Fake {
                 uptime_ms: 3_600_000 + 1000 * readings,
                 is_replaced: false,
             },
+            readiness: ReadinessOverview::default(),
+            troubles: Vec::new(),
             load_balancers: balancers.collect(),
             endpoints: endpoints.collect(),
             ports: self.ports(),
@@ -76,7 +83,10 @@ impl Fake {
                 lost_events: 0,
             },
             target_groups,
-        }
+        };
+        let readiness = Readiness { silent_for: vec![Duration::ZERO], ..Readiness::default() };
+        self.watch.borrow_mut().judge(&mut overview, &Standing { readiness, ..Standing::default() });
+        overview
     }
 
     fn group_overview(&self, group: &TargetGroup, readings: u64) -> TargetGroupOverview {
@@ -94,6 +104,7 @@ impl Fake {
             health_check_interval_ms: ms(settings.health_check.interval),
             unhealthy_threshold_count: u32::from(settings.health_check.unhealthy_threshold),
             detection_time_ms: ms(settings.health_check.detection_time()),
+            worst_detection_time_ms: ms(worst_detection_time(&settings.health_check)),
             deregistration_delay_ms: ms(settings.deregistration_delay),
             rebalances: settings.failover == Failover::Rebalance,
             resets_on_unhealthy: settings.reset_on_unhealthy,
@@ -137,6 +148,8 @@ impl Fake {
             would_die: status.would_die,
             silent_for_ms: status.in_band.map_or(0, |view| view.silent_for_ms),
             traffic: traffic(status.flows, readings, if unhealthy { 7 } else { 0 }),
+            reset_flows_last_minute: 0,
+            open_failover: unhealthy.then_some(1),
         }
     }
 }

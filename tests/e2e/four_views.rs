@@ -54,9 +54,14 @@ fn snake_case(name: &str) -> String {
 
 /// What `flowgate report` prints.
 fn report(lab: &Lab, arguments: &[&str]) -> String {
+    flowgate(lab, &[&["report"], arguments].concat())
+}
+
+/// What `flowgate` prints.
+fn flowgate(lab: &Lab, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowgate"));
     command.env("TZ", "UTC").env("COLUMNS", "200").arg("--socket").arg(lab.path("flowgated.sock"));
-    let output = command.arg("report").args(arguments).output().expect("it was built");
+    let output = command.args(arguments).output().expect("it was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
@@ -98,6 +103,26 @@ fn agree(lab: &Lab, prometheus: &Prometheus, top: &Tmux, expected: &Expected) ->
     let shown = targets.iter().find(|one| one["Address"] == json!(target)).expect("it is shown");
     let of_target = shown["Traffic"]["Resets"].as_object().expect("by trigger").values().map(number);
     assert_eq!(of_target.sum::<u64>(), *resets);
+    assert_eq!(
+        (number(&shown["Traffic"]["ResetFlows"]), number(&shown["ResetFlowsLastMinute"])),
+        (*flows, *flows)
+    );
+    assert_eq!(shown.get("OpenFailover"), record.get("Ended").is_none().then_some(&record["Id"]));
+    // What is wrong is judged once: the page is told what `flowgate status` says.
+    let status = unbroken(&flowgate(lab, &["status"]));
+    let state = shown["State"].as_str().expect("a state");
+    let troubles = overview["Troubles"].as_array().expect("a list");
+    let key = format!("{TARGET_GROUP}/{target}");
+    let of_it = troubles.iter().find(|one| one["Kind"] == "target-unhealthy");
+    assert_eq!(of_it.is_some(), state == "unhealthy", "{troubles:?}");
+    if let Some(trouble) = of_it {
+        assert_eq!((&trouble["Objects"], &trouble["Since"]), (&json!([key]), &shown["Since"]));
+        let what = trouble["What"].as_str().expect("a sentence");
+        assert!(status.contains(&format!("critical: {what}. [target-unhealthy]")), "{what}: {status}");
+        let figures = trouble["Figures"].as_str().expect("figures");
+        assert!(figures.ends_with(&format!(", {flows} flows reset in the last minute")), "{figures}");
+        assert!(status.contains(figures), "{figures}: {status}");
+    }
 
     // Prometheus, by a scrape of after all was at rest.
     let labels = format!(
@@ -158,11 +183,12 @@ fn agree(lab: &Lab, prometheus: &Prometheus, top: &Tmux, expected: &Expected) ->
         record["Flows"]["AtDecision"],
         phases.join(", ")
     );
+    let counted = format!("resets {flows} flows reset ({flows} in the last minute), {resets} resets sent: ");
+    top.wait_until(&format!("said: {counted}"), |screen| unbroken(screen).contains(&counted));
     let screen = top.wait_until(&format!("said: {sentence}"), |screen| unbroken(screen).contains(&sentence));
     assert!(screen.contains(&format!("{TARGET_GROUP}/{target} of {LOAD_BALANCER}")), "{screen}");
     let since =
         shown["Since"]["Rfc3339"].as_str().expect("a time")["2026-11-30T".len()..].trim_end_matches('Z');
-    let state = shown["State"].as_str().expect("a state");
     assert!(unbroken(&screen).contains(&format!("state {state} since {since}")), "{since}: {screen}");
     record.clone()
 }

@@ -8,9 +8,9 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 
-use crate::lab::Lab;
 use crate::lab::gateway::{Attributes, TARGET_GROUP};
 use crate::lab::rpc::Rpc;
+use crate::lab::{Lab, wait_for};
 
 /// An ext4 in a file, under `folder`. It is seen by this thread and by what it starts.
 struct Disk(PathBuf);
@@ -83,6 +83,13 @@ fn a_disk_that_hangs_holds_up_the_change_and_neither_health_nor_questions() {
     lab.kill_reflector(0);
     lab.gateway().events.state_of(lab.appliances[0].address, "unhealthy");
     assert!(!change.is_finished(), "the disk answers");
+    let waits = wait_for("the change that waits to be told", Duration::from_secs(20), || {
+        let overview = lab.gateway().rpc.must("get-overview", json!({}));
+        let troubles = overview["Troubles"].as_array().expect("a list").clone();
+        troubles.into_iter().find(|trouble| trouble["Kind"] == "store-waits")
+    });
+    assert_eq!(waits["Severity"], "critical");
+    assert!(asked.elapsed() > Duration::from_secs(5), "told after {:?}", asked.elapsed());
     disk.thaw();
     change.join().expect("no panic").expect("it was accepted");
     assert_eq!(delay(&lab), "7");

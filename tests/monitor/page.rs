@@ -131,10 +131,6 @@ fn what_the_page_asks_for_is_json() {
     assert_eq!(json(&served, "/api/history?span=coarse")["StepMs"], 10_000);
     assert_eq!(served.get("/api/history?target=fw%2F192.0.2.9").status, 404);
     assert_eq!(served.get("/api/history?span=year").status, 400);
-    assert_eq!(json(&served, "/api/readiness"), serde_json::json!({"Ready": true, "Missing": []}));
-    served.node.readiness.lock().unwrap().taken_out = Some("drained by an operator".to_owned());
-    let not_ready = serde_json::json!({"Ready": false, "Missing": ["drained by an operator"]});
-    assert_eq!(json(&served, "/api/readiness"), not_ready);
     assert_eq!(json(&served, "/api/failovers")["NotRecorded"], 3);
     happen(&served, 1, 1);
     let mut stream = Stream::open(&served, "/events?after=0-0", "");

@@ -7,13 +7,16 @@ use flowgate::control::failover::FailoverList;
 use flowgate::control::health::HealthState;
 use flowgate::control::http::Limits;
 use flowgate::control::monitor::metrics::Snapshot;
-use flowgate::control::monitor::{Behind, Endpoint, Readiness, Recorder, Source, Watched, serve};
+use flowgate::control::monitor::{
+    Behind, Endpoint, NotReadyFile, Readiness, Recorder, Source, Watched, serve,
+};
 use flowgate::control::node::Monitor;
 use flowgate::control::socket::views::{
-    NextHopView, NodeOverview, Overview, TargetGroupOverview, TargetOverview, Totals, Traffic,
+    NextHopView, NodeOverview, Overview, ReadinessOverview, TargetGroupOverview, TargetOverview, Totals,
+    Traffic,
 };
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -94,6 +97,8 @@ fn overview() -> Overview {
         would_die: 7,
         silent_for_ms: 0,
         traffic: Traffic::default(),
+        reset_flows_last_minute: 0,
+        open_failover: None,
     };
     let group = TargetGroupOverview {
         name: "fw".to_owned(),
@@ -102,6 +107,7 @@ fn overview() -> Overview {
         health_check_interval_ms: 1000,
         unhealthy_threshold_count: 2,
         detection_time_ms: 2000,
+        worst_detection_time_ms: 3000,
         deregistration_delay_ms: 0,
         rebalances: false,
         resets_on_unhealthy: true,
@@ -119,6 +125,8 @@ fn overview() -> Overview {
             uptime_ms: 1,
             is_replaced: false,
         },
+        readiness: ReadinessOverview { ready: true, missing: Vec::new() },
+        troubles: Vec::new(),
         load_balancers: Vec::new(),
         target_groups: vec![group],
         endpoints: Vec::new(),
@@ -156,7 +164,7 @@ impl Served {
                 let endpoint = Endpoint::bind(&config).unwrap().unwrap();
                 ready.send(endpoint.address().unwrap()).unwrap();
                 let recorder = Recorder::new(Rc::new(behind_it.clone()));
-                let not_ready_file = PathBuf::from("/nonexistent/not-ready");
+                let not_ready_file = Rc::new(NotReadyFile::new(Path::new("/nonexistent/not-ready")));
                 let behind = Behind { source: Rc::new(behind_it), recorder, not_ready_file };
                 tokio::select! {
                     ended = serve(endpoint, behind, limits) => panic!("it ended: {ended:?}"),

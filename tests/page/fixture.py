@@ -40,7 +40,8 @@ def target(address, flows=120, state="healthy", **more):
         "Neighbour": {"NextHop": address, "Mac": "02:00:00:00:04:01", "State": "reachable"},
         "Flows": flows, "WouldDie": flows, "SilentForMs": 0, "pace": flows,
         "Traffic": {"NewFlows": 1000, "MovedFlows": 0, "PacketsToTarget": 10_000, "BytesToTarget": 9_000_000,
-                    "PacketsFromTarget": 10_000, "BytesFromTarget": 9_000_000, "Resets": dict(NO_RESETS)},
+                    "PacketsFromTarget": 10_000, "BytesFromTarget": 9_000_000, "ResetFlows": 0, "Resets": dict(NO_RESETS)},
+        "ResetFlowsLastMinute": 0,
         **more,
     }
 
@@ -48,7 +49,7 @@ def target(address, flows=120, state="healthy", **more):
 def group(name, balancer, targets, **more):
     return {
         "Name": name, "LoadBalancer": balancer, "HealthCheck": "HTTP 80 /", "HealthCheckIntervalMs": 200,
-        "UnhealthyThresholdCount": 2, "DetectionTimeMs": 400, "DeregistrationDelayMs": 300_000, "Rebalances": False,
+        "UnhealthyThresholdCount": 2, "DetectionTimeMs": 400, "WorstDetectionTimeMs": 550, "DeregistrationDelayMs": 300_000, "Rebalances": False,
         "ResetsOnUnhealthy": True, "ResetsOnDeregistration": False, "Flows": 0, "Traffic": {}, "Targets": targets, **more,
     }
 
@@ -72,6 +73,11 @@ def port(name):
             "Mtu": 1500, "LinkUp": True, "Queues": 1, "Received": 100_000, "Sent": 100_000, "Missed": 0}
 
 
+def trouble(kind, what, *objects, severity="critical", since_ms=None, **more):
+    """As the daemon judges it; the page judges nothing."""
+    return {"Kind": kind, "Severity": severity, "Objects": list(objects), "Since": moment(since_ms), "What": what, "ToDo": f"See to {kind}.", **more}
+
+
 class Node:
     """The state of the made-up gateway; `overview()` lets it run on."""
 
@@ -83,6 +89,8 @@ class Node:
         self.ports = [port("left"), port("right"), port("under")]
         self.started = self.last = time.time()
         self.drops = {}
+        self.troubles = []
+        self.missing = []
         self.uptime = 7_384_000
         # By how much the gateway's clock was set.
         self.clock_ms = 0
@@ -124,6 +132,7 @@ class Node:
         return {
             "At": moment(now * 1000 + self.clock_ms), "Node": {"Product": "flowgate", "Version": "0.1.0", "Generation": 7,
                                      "UptimeMs": self.uptime + int((now - self.started) * 1000)},
+            "Readiness": {"Ready": not self.missing, "Missing": self.missing}, "Troubles": self.troubles,
             "LoadBalancers": [{"Name": name, "TargetGroup": next(g["Name"] for g in groups if g["LoadBalancer"] == name),
                                "Flows": flows, "RejectedFlows": 0, "FailOpenFlows": 0, "StatelessPackets": 0,
                                "Resets": resets, "HeldResets": {"Hold": 0, "MinHealthy": 0, "Rate": 0}} for name in names],
@@ -158,7 +167,6 @@ class Fixture:
         self.entries = []
         self.told = []
         self.failovers = []
-        self.not_ready = []
         self.not_recorded = 0
         self.forgotten = 0
         self.events = 0
@@ -219,8 +227,6 @@ class Fixture:
             self.stream(request, *map(int, after.split("-")))
         elif path == "/api/overview":
             self.json(request, self.node.overview())
-        elif path == "/api/readiness":
-            self.json(request, {"Ready": not self.not_ready, "Missing": self.not_ready})
         elif path == "/api/history":
             self.json(request, self.node.history(query.get("span"), query.get("target")))
         elif path == "/api/timeline":
@@ -285,11 +291,17 @@ def failover(fixture, ago_ms=90_000, dead=None):
                 Since=moment(time.time() * 1000 - ago_ms))
     dead["Checks"].update(Failed=452, FailuresInRow=450, SuccessesInRow=0,
                           Last={"At": moment(), "LatencyMs": 200.4, "Failure": "Request timed out"})
-    dead["Traffic"]["Resets"]["Unhealthy"] = 303
+    dead["Traffic"]["Resets"]["Unhealthy"] = 404
+    dead["Traffic"]["ResetFlows"] = dead["ResetFlowsLastMinute"] = 303
+    dead["OpenFailover"] = 3
+    key = f"{name}/{dead['Address']}"
+    fixture.node.troubles.append(trouble(
+        "target-unhealthy", f"{key} is unhealthy (Request timed out): its flows are reset", key, since_ms=time.time() * 1000 - ago_ms,
+        Figures="17 flows left, 303 flows reset in the last minute", Command="flowgate report 3"))
     of = {"TargetGroup": name, "Target": dead["Address"]}
     fixture.tell("TargetHealthChanged", ago_ms, **of, From="healthy", To="unhealthy", Reason="Target.Timeout",
                  Description="Request timed out")
-    fixture.tell("FlowsReset", ago_ms - 300, **of, LoadBalancer="inspection", Trigger="unhealthy", Count=303)
+    fixture.tell("FlowsReset", ago_ms - 300, **of, LoadBalancer="inspection", Trigger="unhealthy", Count=404)
     decided = time.time() * 1000 - ago_ms
     mark = lambda us: {"At": moment(decided + us / 1000), "AfterDecisionMicroseconds": us}
     fixture.failovers.insert(0, {
@@ -297,7 +309,7 @@ def failover(fixture, ago_ms=90_000, dead=None):
         "Policy": {"Failover": "no_rebalance", "Reset": True, "DetectionTimeMs": 400},
         "Group": {"Registered": len(fixture.node.targets), "Healthy": len(fixture.node.targets) - 1},
         "Flows": {"AtDecision": 320, "TcpAtDecision": 320, "Begun": 1, "Moved": 0, "Reset": 303, "Ended": 1, "Left": 17},
-        "Resets": {"Total": 303, "ByTrigger": {"unhealthy": 303}, "First": mark(1234), "Last": mark(1_201_234)},
+        "Resets": {"Total": 404, "ByTrigger": {"unhealthy": 303, "both-ends": 101}, "First": mark(1234), "Last": mark(1_201_234)},
         "Clients": {"Watched": 303, "CameBack": 301, "ByTarget": {"198.51.100.11": 301}, "FastestMicroseconds": 1811, "SlowestMicroseconds": 90_000},
         "DurationsMicroseconds": {"FirstFailureToDecision": 401_250, "DecisionToApplied": 18, "DecisionToFirstReset": 1234,
                       "FirstFailureToFirstReset": 402_484, "LastReturnedToFirstReset": 611_200, "FirstToLastReset": 1_200_000},

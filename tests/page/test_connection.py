@@ -75,7 +75,7 @@ def test_a_page_that_gets_no_stream_says_so_and_shows_what_it_can(wide, made_up)
     assert "no stream of events" in text(wide, "#lost")
     fixture.failover(made_up, ago_ms=100)
     until("the dead target", lambda: text(wide, "#verdict") == "1 of 2 targets is down")
-    until("the events, later", lambda: "303" in text(wide, "#events"))
+    until("the events, later", lambda: "404" in text(wide, "#events"))
     made_up.streams_refused = False
     until("a stream", lambda: text(wide, "#link-words") == "Live")
     wide.get("about:blank")
@@ -105,6 +105,6 @@ def test_ten_thousand_events_leave_the_page_alive_and_bounded(page, made_up):
     begun = time.monotonic()
     fixture.failover(made_up, ago_ms=50)
     until("the dead target", lambda: text(page, "#verdict") == "1 of 2 targets is down")
-    until("its line", lambda: any(words.startswith("303 resets") for words in texts(page, "#events .what")))
+    until("its line", lambda: any(words.startswith("404 resets") for words in texts(page, "#events .what")))
     assert time.monotonic() - begun < 5
     assert page.execute_script("return document.querySelectorAll('#events li').length") <= 40

@@ -49,7 +49,7 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     before = next(target for target in lab.targets() if target["Address"] == address)
     killed = lab.kill_appliance(DEAD)
     until("the verdict", lambda: text(live, "#verdict") == "1 of 2 targets is down")
-    until("the problem", lambda: f"firewalls/{address} is unhealthy since" in text(live, "#problems"), 3)
+    until("the problem", lambda: f"firewalls/{address} is unhealthy (" in text(live, "#problems"), 3)
     told_after = time.time() - killed
     settings = lab.overview()["TargetGroups"][0]
     detection = settings["DetectionTimeMs"] / 1000 + 0.4
@@ -62,8 +62,10 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     dead = next(target for target in lab.targets() if target["Address"] == address)
     resets = sum(dead["Traffic"]["Resets"].values())
     assert resets >= before["Flows"] > 0
-    row = live.execute_script("return [...document.querySelectorAll('#targets tbody tr')].find((row) => row.textContent.includes(arguments[0])).children[10].textContent", address)
-    assert int(row) == resets, "the page and the socket agree"
+    row = live.execute_script("const row = [...document.querySelectorAll('#targets tbody tr')].find((row) => row.textContent.includes(arguments[0])); return [row.children[10].textContent, row.children[11].textContent]", address)
+    assert [int(words) for words in row] == [dead["Traffic"]["ResetFlows"], resets], "the page and the socket agree"
+    assert resets > dead["Traffic"]["ResetFlows"] >= before["Flows"], "both ends of flows are told"
+    assert f"{dead['ResetFlowsLastMinute']} flows reset in the last minute" in text(live, "#problems")
     sums = [int(words.split()[0]) for words in texts(live, "#events .resets .what") if f"flows of firewalls/{address}" in words]
     assert sum(sums) == resets, "and so does the timeline"
     assert live.execute_script("return document.querySelector('.way a.unhealthy .title').textContent") == address
@@ -104,6 +106,6 @@ def test_it_is_over_when_the_appliance_is_back(live, lab):
 def test_a_drain_is_told_with_what_is_left_and_by_when(live, lab):
     address = laboratory.APPLIANCES[DEAD]
     lab.flowgate("deregister-targets", "--target-group", "firewalls", "--targets", f"Id={address}", "--yes")
-    until("the drain", lambda: f"firewalls/{address} drains until " in text(live, "#problems"), 3)
+    until("the drain", lambda: f"firewalls/{address} drains." in text(live, "#problems"), 3)
     until("its line", lambda: any(f"firewalls/{address} drains, with" in words for words in texts(live, "#events .drains .what")), 2)
     assert not complaints(live)

@@ -191,6 +191,9 @@ impl Control<'_> {
             *compiler = compiler.anew();
         }
         let first = life.number == 0;
+        let not_ready = config.monitor.not_ready_file.clone();
+        let not_ready = not_ready.unwrap_or_else(|| config.state_directory.join("not-ready"));
+        let not_ready_file = Rc::new(monitor::NotReadyFile::new(&not_ready));
         let core = Core::start(CoreParts {
             state,
             store: Arc::clone(&self.store),
@@ -207,6 +210,7 @@ impl Control<'_> {
             keeper: Arc::clone(&self.keeper),
             restart: self.restart.clone(),
             life,
+            not_ready_file: Rc::clone(&not_ready_file),
         });
         place.replace(Some(Rc::clone(&core)));
         let methods =
@@ -220,11 +224,10 @@ impl Control<'_> {
                 None => std::future::pending().await,
             }
         };
-        let not_ready = config.monitor.not_ready_file.clone();
         let behind = monitor::Behind {
             source: Rc::clone(&core) as _,
             recorder: monitor::Recorder::new(Rc::clone(&core) as _),
-            not_ready_file: not_ready.unwrap_or_else(|| config.state_directory.join("not-ready")),
+            not_ready_file,
         };
         let monitored = async {
             match &self.monitor {

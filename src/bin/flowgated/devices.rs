@@ -3,7 +3,8 @@
 use std::io;
 
 use flowgate::control::monitor::metrics::Buffers;
-use flowgate::control::node::{HugePages, NodeConfig};
+use flowgate::control::netlink::Links;
+use flowgate::control::node::{self, HugePages, NodeConfig};
 use flowgate::control::sizing::{self, HOST_PACKETS, POOL_CACHE, may_need_taps};
 use flowgate::control::socket::views::{PortCapabilities, PortView, RssCapabilities};
 use flowgate::id::QueueId;
@@ -19,6 +20,8 @@ pub struct Devices {
     pub ports: Vec<Port>,
     /// Their names.
     names: Vec<String>,
+    /// The kernel's interface that each is, if it is one.
+    interfaces: Vec<Option<String>>,
     /// What each worker receives into, and how many packets each of them has.
     pools: Vec<Mempool>,
     packets: u32,
@@ -34,6 +37,7 @@ impl Devices {
         Devices {
             ports: Vec::new(),
             names: Vec::new(),
+            interfaces: Vec::new(),
             pools: Vec::new(),
             packets: 0,
             host_pool: None,
@@ -118,7 +122,9 @@ impl Devices {
             ports.push(opened);
         }
         let names = config.ports.iter().map(|port| port.name.to_string()).collect();
-        Ok(Devices { ports, names, pools, packets, host_pool, eal: Some(eal) })
+        let interface = |port: &node::Port| port.device.argument("iface").map(str::to_owned);
+        let interfaces = config.ports.iter().map(interface).collect();
+        Ok(Devices { ports, names, interfaces, pools, packets, host_pool, eal: Some(eal) })
     }
 
     /// Bytes of a page that a worker's packets lie in; 0 if DPDK does not tell.
@@ -148,8 +154,8 @@ impl Devices {
     pub fn views(&self) -> Vec<PortView> {
         self.ports
             .iter()
-            .zip(&self.names)
-            .map(|(port, name)| {
+            .zip(self.names.iter().zip(&self.interfaces))
+            .map(|(port, (name, interface))| {
                 let stats = port.stats().unwrap_or_default();
                 let link = port.link().ok();
                 PortView {
@@ -158,7 +164,8 @@ impl Devices {
                     driver: port.driver().to_owned(),
                     mac: flowgate::wire::ethernet::MacAddr(port.mac()).to_string(),
                     mtu: port.mtu(),
-                    link_up: link.is_some_and(|link| link.up),
+                    link_up: link.is_some_and(|link| link.up)
+                        || interface.as_deref().is_some_and(has_carrier),
                     queues: u16::try_from(port.queues()).unwrap_or(u16::MAX),
                     capabilities: capabilities(port, link),
                     received: stats.rx_packets,
@@ -173,6 +180,12 @@ impl Devices {
             })
             .collect()
     }
+}
+
+/// Whether the kernel says that an interface has a carrier: DPDK's drivers go by its operational state, which is late by up to a
+/// second. Asked only of one that is said to be down.
+fn has_carrier(interface: &str) -> bool {
+    Links::open().and_then(|mut links| links.has_carrier(interface)).unwrap_or(false)
 }
 
 /// What a port's device is and can.

@@ -8,7 +8,7 @@
 //! /dev/vfio/7/
 //! /var/lib/flowgate/objects.json ! Permission denied
 //! /etc/flowgate/node.toml:
-//! 	zone = "rack-a"
+//!     zone = "rack-a"
 //! ```
 //!
 //! A value, a link, a name alone, what may not be read, and a file of several lines, each behind a tab.

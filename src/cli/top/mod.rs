@@ -15,7 +15,6 @@ mod model;
 mod reading;
 mod rows;
 mod terminal;
-mod trouble;
 
 use super::Session;
 use super::arguments::TopFlags;

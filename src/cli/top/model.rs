@@ -7,9 +7,8 @@
 mod tests;
 
 use super::keys::Key;
-use super::reading::{Reading, RecentResets};
+use super::reading::Reading;
 use super::rows::{self, Row, Sort};
-use super::trouble::{self, Trouble};
 use crate::control::events::{Event, Timestamp, What};
 use crate::control::failover::Failover;
 use crate::control::health::TargetKey;
@@ -25,8 +24,6 @@ const FILTER: usize = 40;
 pub(super) struct Model {
     /// What is shown.
     pub(super) reading: Option<Reading>,
-    pub(super) recent: RecentResets,
-    pub(super) trouble: Vec<Trouble>,
     /// The newest last.
     pub(super) events: VecDeque<Event>,
     /// Events that were not told, as they came too fast.
@@ -122,8 +119,6 @@ impl Model {
     pub(super) fn new(interval_ms: u64) -> Model {
         Model {
             reading: None,
-            recent: RecentResets::default(),
-            trouble: Vec::new(),
             events: VecDeque::new(),
             lost: 0,
             deaf: None,
@@ -146,11 +141,7 @@ impl Model {
     /// Takes what the daemon said of itself.
     pub(super) fn read(&mut self, overview: Overview) {
         self.link = Link::Up;
-        let mut recent = std::mem::take(&mut self.recent);
-        let before = self.newest().map(|reading| &reading.overview);
-        recent.note(before, &overview);
-        let reading = Reading::new(overview, before);
-        self.recent = recent;
+        let reading = Reading::new(overview, self.newest().map(|reading| &reading.overview));
         match &mut self.paused {
             Some(paused) => paused.latest = Some(reading),
             None => self.show(reading),
@@ -163,7 +154,6 @@ impl Model {
     }
 
     fn show(&mut self, reading: Reading) {
-        self.trouble = trouble::find(&reading, &self.recent);
         self.reading = Some(reading);
         if self.selected_target().is_none() {
             self.selected = None;
@@ -213,7 +203,7 @@ impl Model {
     /// The targets to list.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let Some(reading) = &self.reading else { return Vec::new() };
-        rows::of(reading, &self.recent, &self.filter, self.sort, self.descending)
+        rows::of(reading, &self.filter, self.sort, self.descending)
     }
 
     /// The target that keys are about, and its place in the list.

@@ -9,9 +9,10 @@ use crate::cli::table::float;
 use crate::cli::workers::Glance;
 use crate::control::health::TargetKey;
 use crate::control::socket::views::{
-    Overview, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
+    Overview, Severity, TargetGroupOverview, TargetOverview, Totals, Traffic, Trouble,
 };
-use std::collections::{HashMap, VecDeque};
+use crate::control::troubles::Kind;
+use std::collections::HashMap;
 
 /// What one look at the daemon said.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Reading {
     pub(super) overview: Overview,
     /// None where there was no earlier look.
     pub(super) rates: Option<Rates>,
+    /// In what trouble each object is, but for what goes on as somebody wanted.
+    troubles: HashMap<String, Vec<Kind>>,
 }
 
 /// What happened between two looks, a second.
@@ -80,7 +83,23 @@ impl Reading {
     /// `overview`, after `before` if there was one of the same daemon.
     pub(super) fn new(overview: Overview, before: Option<&Overview>) -> Reading {
         let rates = before.and_then(|before| Rates::between(before, &overview));
-        Reading { overview, rates }
+        let mut troubles: HashMap<String, Vec<Kind>> = HashMap::new();
+        for trouble in wrong(&overview) {
+            for object in &trouble.objects {
+                troubles.entry(object.clone()).or_default().push(trouble.kind);
+            }
+        }
+        Reading { overview, rates, troubles }
+    }
+
+    /// What is wrong, the worst first; what goes on as somebody wanted is not.
+    pub(super) fn wrong(&self) -> impl Iterator<Item = &Trouble> {
+        wrong(&self.overview)
+    }
+
+    /// In what trouble an object is.
+    pub(super) fn troubles_of(&self, object: &str) -> &[Kind] {
+        self.troubles.get(object).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Every target with its group.
@@ -99,6 +118,10 @@ impl Reading {
     pub(super) fn rates_of(&self, key: &TargetKey) -> Option<TrafficRates> {
         self.rates.as_ref()?.targets.get(key).copied()
     }
+}
+
+fn wrong(overview: &Overview) -> impl Iterator<Item = &Trouble> {
+    overview.troubles.iter().filter(|trouble| trouble.severity > Severity::Notice)
 }
 
 /// Whether `after` is of the daemon that `before` is of.
@@ -170,80 +193,4 @@ impl Rates {
         rates.workers = workers.map(|(before, after)| Glance::of(before, after)).collect();
         Some(rates)
     }
-}
-
-/// Resets of a target, or of packets of no flow.
-type ResetsOf = (Option<TargetKey>, ResetCounts);
-
-/// Resets of the last minute, by target, and those of packets of no flow.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RecentResets {
-    /// What each look found more of than the one before, with the uptime then; the oldest first.
-    looks: VecDeque<(u64, Vec<ResetsOf>)>,
-}
-
-/// How far back resets are recent, in milliseconds.
-const RECENT_MS: u64 = 60_000;
-
-impl RecentResets {
-    /// Takes what `after` has more of than `before`.
-    pub(super) fn note(&mut self, before: Option<&Overview>, after: &Overview) {
-        let now = after.node.uptime_ms;
-        let Some(before) = before.filter(|before| is_later(before, after)) else {
-            self.looks.clear();
-            return;
-        };
-        let old: HashMap<(&str, std::net::Ipv4Addr), ResetCounts> = before
-            .target_groups
-            .iter()
-            .flat_map(|group| group.targets.iter().map(move |target| (group, target)))
-            .map(|(group, target)| ((group.name.as_str(), target.address), target.traffic.resets))
-            .collect();
-        let mut more: Vec<ResetsOf> = Vec::new();
-        for group in &after.target_groups {
-            for target in &group.targets {
-                let old = old.get(&(group.name.as_str(), target.address)).copied().unwrap_or_default();
-                let grown = since(old, target.traffic.resets);
-                if grown.all() > 0 {
-                    more.push((Some(TargetKey::new(group.name.as_str(), target.address)), grown));
-                }
-            }
-        }
-        let of_no_flow = grown(before.totals.resets.no_flow, after.totals.resets.no_flow);
-        if of_no_flow > 0 {
-            more.push((None, ResetCounts { no_flow: of_no_flow, ..ResetCounts::default() }));
-        }
-        if !more.is_empty() {
-            self.looks.push_back((now, more));
-        }
-        while self.looks.front().is_some_and(|(then, _)| now.saturating_sub(*then) > RECENT_MS) {
-            self.looks.pop_front();
-        }
-    }
-
-    /// Resets of the last minute: of a target, or of no flow.
-    pub(super) fn of(&self, key: Option<&TargetKey>) -> ResetCounts {
-        let of_key = |(whose, counts): &ResetsOf| (whose.as_ref() == key).then_some(*counts);
-        let all = self.looks.iter().flat_map(|(_, more)| more.iter().filter_map(of_key));
-        all.fold(ResetCounts::default(), plus)
-    }
-
-    /// All of them.
-    #[cfg(test)]
-    pub(super) fn all(&self) -> u64 {
-        self.looks.iter().flat_map(|(_, more)| more).map(|(_, counts)| counts.all()).sum()
-    }
-}
-
-fn plus(a: ResetCounts, b: ResetCounts) -> ResetCounts {
-    a.combined(b, u64::saturating_add)
-}
-
-fn since(old: ResetCounts, new: ResetCounts) -> ResetCounts {
-    old.combined(new, grown)
-}
-
-/// How much a count grew. One that fell is another's: a target came, went and came back.
-fn grown(old: u64, new: u64) -> u64 {
-    new.checked_sub(old).unwrap_or(new)
 }

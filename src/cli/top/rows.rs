@@ -2,9 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::reading::{Reading, RecentResets, TrafficRates};
+use super::reading::{Reading, TrafficRates};
 use crate::control::health::{HealthState, TargetKey};
 use crate::control::socket::views::{TargetGroupOverview, TargetOverview};
+use crate::control::troubles::Kind;
 use std::cmp::Ordering;
 
 /// A target in the list.
@@ -13,6 +14,8 @@ pub(super) struct Row<'a> {
     pub(super) group: &'a TargetGroupOverview,
     pub(super) target: &'a TargetOverview,
     pub(super) rates: Option<TrafficRates>,
+    /// What is wrong with it.
+    pub(super) troubles: &'a [Kind],
 }
 
 /// What the list is in the order of. Equals are by group and address.
@@ -60,20 +63,12 @@ impl Sort {
     }
 }
 
-/// A target that has been silent for less may only have been looked at while a packet was with it, in milliseconds.
-const SILENT_MS: u64 = 1000;
-
-/// Whether a target that passes its checks returns nothing of what it is sent.
-pub(super) fn is_silent(target: &TargetOverview) -> bool {
-    target.state == HealthState::Healthy && target.silent_for_ms >= SILENT_MS
-}
-
 /// How much a state wants to be seen: the least the most.
-fn rank(target: &TargetOverview) -> u8 {
-    match target.state {
+fn rank(row: &Row<'_>) -> u8 {
+    match row.target.state {
         HealthState::Unhealthy => 0,
         HealthState::Unavailable => 1,
-        HealthState::Healthy if target.neighbour.mac.is_none() || is_silent(target) => 2,
+        HealthState::Healthy if !row.troubles.is_empty() => 2,
         HealthState::Draining => 3,
         HealthState::Initial => 4,
         HealthState::Healthy => 5,
@@ -82,30 +77,26 @@ fn rank(target: &TargetOverview) -> u8 {
 }
 
 /// The targets whose row has every word of `filter`, in order.
-pub(super) fn of<'a>(
-    reading: &'a Reading,
-    recent: &RecentResets,
-    filter: &str,
-    sort: Sort,
-    descending: bool,
-) -> Vec<Row<'a>> {
+pub(super) fn of<'a>(reading: &'a Reading, filter: &str, sort: Sort, descending: bool) -> Vec<Row<'a>> {
     let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
     let row = |(group, target): (&'a TargetGroupOverview, &'a TargetOverview)| {
         let key = TargetKey::new(group.name.as_str(), target.address);
         let rates = reading.rates_of(&key);
-        Row { key, group, target, rates }
+        let troubles = reading.troubles_of(&key.to_string());
+        Row { key, group, target, rates, troubles }
     };
     let mut rows: Vec<Row<'a>> = reading.targets().map(row).filter(|row| has_all(row, &words)).collect();
     let rate = |row: &Row<'_>, of: fn(&TrafficRates) -> f64| row.rates.as_ref().map_or(0.0, of);
     let by = |one: &Row<'_>, other: &Row<'_>| match sort {
-        Sort::Trouble => rank(one.target).cmp(&rank(other.target)),
+        Sort::Trouble => rank(one).cmp(&rank(other)),
         Sort::Address => one.key.address.cmp(&other.key.address),
         Sort::Flows => one.target.flows.cmp(&other.target.flows),
         Sort::NewFlows => rate(one, |rates| rates.new_flows).total_cmp(&rate(other, |rates| rates.new_flows)),
         Sort::Packets => rate(one, TrafficRates::packets).total_cmp(&rate(other, TrafficRates::packets)),
         Sort::Bytes => rate(one, TrafficRates::bytes).total_cmp(&rate(other, TrafficRates::bytes)),
         Sort::Resets => {
-            let resets = |row: &Row<'_>| (recent.of(Some(&row.key)).all(), row.target.traffic.resets.all());
+            let resets =
+                |row: &Row<'_>| (row.target.reset_flows_last_minute, row.target.traffic.resets.all());
             resets(one).cmp(&resets(other))
         }
     };

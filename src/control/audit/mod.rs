@@ -19,6 +19,7 @@ pub mod timers;
 
 pub use facts::{BalancerFacts, Entrance, Facts, GroupFacts, NodeFigures, TargetFacts, WorkerFacts};
 pub use kinds::Kind;
+pub use summary::worst_detection_time;
 
 use super::events::Timestamp;
 use super::socket::views::{Audit, Finding};

@@ -5,11 +5,9 @@ use super::kinds::{Kind, with_command};
 use crate::control::explain::words::set;
 use crate::control::health::HealthState;
 use crate::control::socket::views::Finding;
+use crate::control::troubles::limits::TABLE_FILLING_PERCENT;
 use crate::wire::geneve::OVERHEAD;
 use crate::wire::ipv6::MINIMUM_MTU;
-
-/// A flow table this full, in percent, fills with the next peak.
-const FILLING_PERCENT: u64 = 80;
 
 pub(super) fn look_at_group(facts: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
     let Some(balancer) = &group.balancer else {
@@ -102,7 +100,7 @@ pub(super) fn look_at_node(facts: &Facts, found: &mut Vec<Finding>) {
         found.push(with_command(Kind::NoListener.found(name, what), command));
     }
     for worker in &facts.workers {
-        if worker.flows * 100 >= worker.capacity * FILLING_PERCENT && worker.capacity > 0 {
+        if worker.flows * 100 > worker.capacity * TABLE_FILLING_PERCENT && worker.capacity > 0 {
             let what = format!(
                 "The flow table of worker {} has {} of {} entries in use.",
                 worker.worker, worker.flows, worker.capacity

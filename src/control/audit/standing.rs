@@ -2,12 +2,11 @@
 
 use super::facts::{Facts, GroupFacts, TargetFacts};
 use super::kinds::{Kind, with_command};
+use crate::control::duration::milliseconds;
 use crate::control::explain::words::set;
 use crate::control::health::HealthState;
 use crate::control::socket::views::Finding;
-
-/// A healthy target that has been sent packets and has returned none for so long is not slow but dumb.
-const SILENT_MS: u64 = 1000;
+use crate::control::troubles::limits::TARGET_SILENT;
 
 pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
     if group.balancer.is_none() {
@@ -41,7 +40,7 @@ pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
 }
 
 fn silent(group: &GroupFacts, target: &TargetFacts) -> Option<Finding> {
-    let in_band = target.in_band.filter(|in_band| in_band.silent_for_ms >= SILENT_MS)?;
+    let in_band = target.in_band.filter(|in_band| in_band.silent_for_ms >= milliseconds(TARGET_SILENT))?;
     if target.state != HealthState::Healthy {
         return None;
     }

@@ -251,7 +251,7 @@ fn cases() -> Vec<(Kind, Case)> {
         (Kind::NoListener, changed(|facts| facts.without_listener.push("idle".to_owned()))),
         (Kind::TargetSideMtu, changed(|facts| facts.node.target_side_mtu = 1567)),
         (Kind::TargetSideMtuV6, changed(|facts| facts.node.target_side_mtu = 1347)),
-        (Kind::TableFilling, changed(|facts| facts.workers[0].flows = 800)),
+        (Kind::TableFilling, changed(|facts| facts.workers[0].flows = 851)),
     ]
 }
 
@@ -294,7 +294,7 @@ fn a_bound_is_where_it_is_said_to_be() {
         (Kind::SilenceTooLate, but("silence_ms\": 500", "silence_ms\": 1999")),
         (Kind::TargetSideMtu, changed(|facts| facts.node.target_side_mtu = 1568)),
         (Kind::TargetSideMtuV6, changed(|facts| facts.node.target_side_mtu = 1348)),
-        (Kind::TableFilling, changed(|facts| facts.workers[0].flows = 799)),
+        (Kind::TableFilling, changed(|facts| facts.workers[0].flows = 850)),
         (Kind::DetectionSlow, but("interval_ms\": 1000", "interval_ms\": 4750")),
     ] {
         assert!(!kinds(&facts).contains(&kind.id().to_owned()), "{}", kind.id());

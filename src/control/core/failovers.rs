@@ -246,6 +246,11 @@ impl Inner {
         [recorder.next_id().saturating_sub(1), recorder.open().len() as u64, recorder.not_recorded()]
     }
 
+    /// The number of a target's record that is open.
+    pub(super) fn open_failover(&self, key: &TargetKey) -> Option<u64> {
+        self.failovers.recorder.open_of(key)
+    }
+
     /// Every record, the newest first.
     pub(super) fn failover_list(&self) -> FailoverList {
         let Failovers { recorder, writer, .. } = &self.failovers;

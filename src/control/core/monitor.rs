@@ -23,7 +23,7 @@ const LONGEST_OF: Duration = Duration::from_secs(60);
 
 impl Source for Core {
     fn readiness(&self) -> Readiness {
-        self.inner.borrow().readiness()
+        self.inner.borrow().readiness(self.not_ready_file.known())
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -58,19 +58,20 @@ impl Inner {
         self.workers.links().is_empty()
     }
 
-    fn readiness(&self) -> Readiness {
+    /// How the node stands, if it is taken out for this reason.
+    pub(super) fn readiness(&self, taken_out: Option<String>) -> Readiness {
         let generation = self.state.generation();
         Readiness {
             silent_for: self.workers.links().iter().map(WorkerLink::silent_for).collect(),
             generation,
             behind: self.workers.behind(generation),
             is_idle: self.is_idle(),
-            taken_out: None,
+            taken_out,
         }
     }
 
     fn snapshot(&self, buffers: &[Buffers]) -> Snapshot {
-        let readiness = self.readiness();
+        let readiness = self.readiness(None);
         let all = self.accounted();
         let balancers = self.state.load_balancers().filter_map(|balancer| {
             let id = self.compiler.gateway_id(&balancer.name)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::service::told;
 use super::{Core, Inner};
+use crate::control::audit::worst_detection_time;
 use crate::control::compile::EndpointFacts;
 use crate::control::drain::UnixMillis;
 use crate::control::duration::milliseconds;
@@ -17,7 +18,8 @@ use crate::control::slots::Slot;
 use crate::control::socket::PRODUCT;
 use crate::control::socket::views::{
     ChecksOverview, DrainOverview, EndpointOverview, HeldResets, LastCheckOverview, LoadBalancerOverview,
-    NodeOverview, Overview, ResetCounts, TargetGroupOverview, TargetOverview, Totals, Traffic,
+    NodeOverview, Overview, ReadinessOverview, ResetCounts, TargetGroupOverview, TargetOverview, Totals,
+    Traffic,
 };
 use crate::control::tally::Tally;
 use crate::datapath::counters::{Counter, DropReason, Outcome, ResetTrigger, Suppressed, WorkerCounters};
@@ -29,6 +31,10 @@ type Gone<'a> = HashMap<&'a str, Vec<(&'a TargetKey, u64)>>;
 impl Core {
     /// The node as it is; of the longest bursts, those of so much of the time just past.
     pub(super) fn overview_now(&self, window: Duration) -> Overview {
+        self.with_troubles(self.bare_overview(window))
+    }
+
+    fn bare_overview(&self, window: Duration) -> Overview {
         let ports = (self.ports)();
         let inner = self.inner.borrow();
         let gone = inner.gone();
@@ -47,6 +53,8 @@ impl Core {
                 uptime_ms: self.uptime_ms(),
                 is_replaced: is_replaced(),
             },
+            readiness: ReadinessOverview::default(),
+            troubles: Vec::new(),
             load_balancers: inner.state.load_balancers().map(balancer).collect(),
             endpoints: endpoints.map(|(endpoint, id)| inner.endpoint_overview(endpoint, id)).collect(),
             ports,
@@ -161,6 +169,7 @@ impl Inner {
             health_check_interval_ms: milliseconds(check.interval),
             unhealthy_threshold_count: u32::from(check.unhealthy_threshold),
             detection_time_ms: milliseconds(check.detection_time()),
+            worst_detection_time_ms: milliseconds(worst_detection_time(check)),
             deregistration_delay_ms: milliseconds(settings.deregistration_delay),
             rebalances: settings.failover == Failover::Rebalance,
             resets_on_unhealthy: settings.reset_on_unhealthy,
@@ -194,6 +203,8 @@ impl Inner {
             would_die: if dies { tcp_flows } else { 0 },
             silent_for_ms: self.inband_view(&key).map_or(0, |view| view.silent_for_ms),
             traffic: slot.map(|slot| self.traffic_of(slot)).unwrap_or_default(),
+            reset_flows_last_minute: 0,
+            open_failover: self.open_failover(&key),
         }
     }
 
@@ -257,6 +268,7 @@ fn traffic(tally: Tally) -> Traffic {
         bytes_to_target: tally.bytes_out,
         packets_from_target: tally.packets_back,
         bytes_from_target: tally.bytes_back,
+        reset_flows: tally.reset_flows,
         resets: reset_counts(|trigger| tally.resets[trigger.index()]),
     }
 }

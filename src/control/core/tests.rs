@@ -134,6 +134,7 @@ impl Bench {
             life: Life::first(),
             keeper,
             restart: Restart::nothing(crate::control::tables::Outcome::First),
+            not_ready_file: Rc::new(NotReadyFile::new(&folder.path().join("not-ready"))),
         });
         Bench { core, inbox, counters, folder, says, asked }
     }

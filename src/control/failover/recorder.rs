@@ -136,6 +136,15 @@ impl Recorder {
         open
     }
 
+    /// The number of this target's record that is open; of two that of the later one.
+    pub fn open_of(&self, key: &TargetKey) -> Option<u64> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let of = |cause| self.open.get(&(key.clone(), cause)).map(|open| open.record.id);
+        of(Cause::Unhealthy).max(of(Cause::Deregistration))
+    }
+
     /// The records that have ended and were not told of yet ([`Recorder::take_news`]).
     pub fn just_ended(&self) -> impl Iterator<Item = &Failover> {
         self.news.iter().filter_map(|news| match news {

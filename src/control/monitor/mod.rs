@@ -30,12 +30,11 @@ mod server;
 mod streams;
 mod timeline;
 
-use std::path::PathBuf;
 use std::rc::Rc;
 
 pub use answer::AnswerBody;
 use metrics::Snapshot;
-pub use ready::{Condition, Readiness};
+pub use ready::{Condition, NotReadyFile, Readiness};
 pub use recorder::{Recorder, Watched};
 pub use server::{BindError, Endpoint, converse, serve};
 pub use streams::{Feed, HEARTBEAT, MAX_STREAMS, Streams, WAITING};
@@ -57,5 +56,5 @@ pub struct Behind {
     /// What it did in the last hour.
     pub recorder: Rc<Recorder>,
     /// The file that takes the node out of service while it is there.
-    pub not_ready_file: PathBuf,
+    pub not_ready_file: Rc<NotReadyFile>,
 }

@@ -6,7 +6,6 @@
 //! | `/`, `/page/…` | the page and its parts |
 //! | `/api/overview` | the node now, as `get-overview` of the socket |
 //! | `/api/history` | the last five minutes (`span=fine`) or the last hour (`span=coarse`) of the node, or of `target=GROUP/ADDRESS` |
-//! | `/api/readiness` | whether the node is ready, as `/readyz` has it, and if not why |
 //! | `/api/failovers` | the last failovers on record, as `describe-failovers` of the socket |
 //! | `/api/timeline` | the last hour's events |
 //! | `/events` | events as they come (server-sent events), after `Last-Event-ID` or `after=ID` |
@@ -19,7 +18,6 @@ use percent_encoding::percent_decode_str;
 
 use super::answer::{self, AnswerBody};
 use super::history::Span;
-use super::ready::Readiness;
 use super::recorder::Recorder;
 use super::streams::Streams;
 use super::timeline::Place;
@@ -95,16 +93,6 @@ pub fn data(
         _ => return None,
     };
     Some(response)
-}
-
-/// Whether the node is ready. Of a node that is not, `/readyz` answers 503, which browsers write into their
-/// consoles as a failure.
-pub fn readiness(readiness: &Readiness) -> Response<AnswerBody> {
-    let conditions = readiness.of_readiness();
-    let missing: Vec<&str> =
-        conditions.iter().filter(|condition| !condition.holds).map(|condition| &*condition.words).collect();
-    let json = serde_json::json!({"Ready": missing.is_empty(), "Missing": missing});
-    answer::whole(StatusCode::OK, JSON, json.to_string())
 }
 
 fn history(query: &str, recorder: &Recorder) -> Response<AnswerBody> {
@@ -227,8 +215,8 @@ mod tests {
 
     #[test]
     fn the_page_reads_nothing_that_it_is_not_told() {
-        // Of an entry of the timeline, and of `readiness`.
-        let mut told: HashSet<String> = ["Until", "Readiness", "Missing"].map(str::to_owned).into();
+        // Of an entry of the timeline.
+        let mut told: HashSet<String> = ["Until"].map(str::to_owned).into();
         names(&methods::dispatcher().document(), true, &mut told);
         names(&schemars::schema_for!(Event).to_value(), true, &mut told);
         let now = Timestamp::from_unix_ms(0);

@@ -9,7 +9,7 @@ use super::Behind;
 use super::answer::{self, AnswerBody};
 use super::metrics::{OfMonitor, Scrapes, Snapshot};
 use super::page;
-use super::ready::{self, NotReadyFile, Readiness};
+use super::ready::{self, Readiness};
 use super::streams::Streams;
 use crate::control::http::Visit;
 
@@ -19,14 +19,12 @@ pub struct Routes {
     /// The answers without an end. Whoever answers with one opens it here, with the connection's visit.
     streams: Streams,
     scrapes: Scrapes,
-    not_ready_file: NotReadyFile,
 }
 
 impl Routes {
     /// Routes to what is `behind`.
     pub fn new(behind: Behind) -> Routes {
-        let not_ready_file = NotReadyFile::new(&behind.not_ready_file);
-        Routes { behind, streams: Streams::default(), scrapes: Scrapes::default(), not_ready_file }
+        Routes { behind, streams: Streams::default(), scrapes: Scrapes::default() }
     }
 
     /// The answer to a request that may be served. Of HEAD the server leaves the body out.
@@ -39,7 +37,6 @@ impl Routes {
             }
             "/healthz" => ready::health(&self.behind.source.readiness()),
             "/readyz" => ready::readiness(&self.readiness().await),
-            "/api/readiness" => page::readiness(&self.readiness().await),
             path => page::asset(path)
                 .or_else(|| page::data(uri, request.headers(), &self.behind.recorder, &self.streams, visit))
                 .unwrap_or_else(|| {
@@ -52,9 +49,9 @@ impl Routes {
     }
 
     async fn readiness(&self) -> Readiness {
-        let file = self.not_ready_file.taken_out().await;
+        let file = self.behind.not_ready_file.taken_out().await;
         let readiness = self.behind.source.readiness();
-        Readiness { taken_out: readiness.taken_out.or(file), ..readiness }
+        Readiness { taken_out: file.or(readiness.taken_out), ..readiness }
     }
 
     fn snapshot(&self, is_ready: bool) -> Snapshot {

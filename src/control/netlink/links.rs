@@ -109,6 +109,23 @@ impl Links {
         Ok(known.collect())
     }
 
+    /// Whether a link that is up has a carrier now. Its operational state (`IFF_RUNNING`), which is what drivers go by, follows
+    /// that within a second.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn has_carrier(&mut self, name: &str) -> io::Result<bool> {
+        const CARRIER: LinkFlags = LinkFlags::Up.union(LinkFlags::LowerUp);
+        let answers = self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)?;
+        Ok(answers.iter().any(|answer| match answer {
+            RouteNetlinkMessage::NewLink(link) if link_name(link) == Some(name) => {
+                let flags = link.header.flags;
+                flags.contains(CARRIER) && !flags.contains(LinkFlags::Dormant)
+            }
+            _ => false,
+        }))
+    }
+
     /// The number of a link.
     ///
     /// # Errors

@@ -312,3 +312,21 @@ fn a_link_is_set_up_with_its_addresses() {
         }
     });
 }
+
+#[test]
+fn a_carrier_is_seen_at_once_and_lost_when_the_other_end_goes_down() {
+    let pair = Pair::new("carrier");
+    inside(&pair, || {
+        let mut links = Links::open().expect("the kernel has sockets");
+        assert!(links.has_carrier("host0").expect("the kernel tells"));
+        assert!(!links.has_carrier("host1").expect("the kernel tells"), "there is none of that name");
+        ip(&format!("-n {} link set eth0 down", pair.theirs));
+        assert!(!links.has_carrier("host0").expect("the kernel tells"));
+        // Again and again, as a new link's operational state is late: its carrier is not.
+        for _ in 0..10 {
+            ip(&format!("-n {} link set eth0 up", pair.theirs));
+            assert!(links.has_carrier("host0").expect("the kernel tells"));
+            ip(&format!("-n {} link set eth0 down", pair.theirs));
+        }
+    });
+}

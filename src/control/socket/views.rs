@@ -17,6 +17,7 @@ mod overview;
 mod plan;
 mod standing;
 mod tables;
+mod troubles;
 
 pub use audit::{Audit, Finding, GroupAudit, Severity, TargetAudit};
 pub use capture::{
@@ -37,6 +38,7 @@ pub use overview::{
 };
 pub use plan::{Fate, FlowEffect, HealthEffect, HeldBy, Plan, Preview};
 pub use tables::FlowTablesView;
+pub use troubles::{ReadinessOverview, Trouble};
 
 use crate::control::events::Timestamp;
 use schemars::JsonSchema;

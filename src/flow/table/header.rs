@@ -65,6 +65,9 @@ pub enum NotThisTable {
     },
 }
 
+/// One of an identity's numbers.
+type Of = fn(&Identity) -> u64;
+
 impl Identity {
     /// What this build makes, but for what its fields say.
     pub(super) fn blank() -> Identity {
@@ -120,7 +123,7 @@ impl Identity {
         if self.sum != self.checksum() {
             return Err(NotThisTable::Damaged);
         }
-        let numbers: [(&'static str, fn(&Identity) -> u64); 7] = [
+        let numbers: [(&'static str, Of); 7] = [
             ("capacity", |identity| identity.capacity.into()),
             ("number of buckets", |identity| identity.buckets.into()),
             ("worker", |identity| identity.worker.into()),

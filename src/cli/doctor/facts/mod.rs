@@ -143,6 +143,6 @@ mod tests {
             assert_eq!(numbers(text), all, "{text}");
             assert_eq!(list(all), text.trim());
         }
-        assert_eq!(numbers("(null)\n"), []);
+        assert!(numbers("(null)\n").is_empty());
     }
 }

@@ -10,10 +10,11 @@ use crate::cli::events;
 use crate::cli::table::{float, span};
 use crate::cli::top::model::{Model, Pane};
 use crate::cli::top::reading::TrafficRates;
-use crate::cli::top::rows::{Row, Sort, is_silent};
+use crate::cli::top::rows::{Row, Sort};
 use crate::cli::workers::{longest, rounded, scaled};
 use crate::control::health::HealthState;
 use crate::control::socket::views::TargetOverview;
+use crate::control::troubles::Kind;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -105,7 +106,7 @@ fn balancers(model: &Model, means: &Means<'_>, width: usize) -> Part {
             (rate(|rates| rates.packets()), plain),
             (rate(|rates| rates.bytes()), plain),
             (balancer.resets.all().to_string(), plain),
-            (group.map(|group| span(group.detection_time_ms)).unwrap_or_default(), plain),
+            (group.map(|group| span(group.worst_detection_time_ms)).unwrap_or_default(), plain),
         ]);
     }
     let columns = [
@@ -116,7 +117,7 @@ fn balancers(model: &Model, means: &Means<'_>, width: usize) -> Part {
         Column::number("PKT/S", 6, 4),
         Column::number("BYTES/S", 7, 5),
         Column::number("RESETS", 7, 2),
-        Column::text("DETECTED IN", 6, 6),
+        Column::text("DEATH SEEN IN", 6, 6),
     ];
     part(Pane::Balancers, model, columns, rows, width, palette.heading, 3)
 }
@@ -153,9 +154,8 @@ fn targets(model: &Model, means: &Means<'_>, width: usize) -> Part {
                 row.rates.as_ref().map_or_else(|| "-".to_owned(), |rates| scaled(of(rates)))
             };
             let resets = target.traffic.resets.all();
-            let recent = model.recent.of(Some(&row.key)).all();
             [
-                (sign(target).to_owned(), palette.state(target.state)),
+                (sign(row).to_owned(), palette.state(target.state)),
                 (if several { row.key.to_string() } else { row.key.address.to_string() }, plain),
                 (target.state.to_string(), palette.state(target.state)),
                 (since.unwrap_or_else(|| "-".to_owned()), plain),
@@ -163,7 +163,7 @@ fn targets(model: &Model, means: &Means<'_>, width: usize) -> Part {
                 (rate(|rates| rates.new_flows), plain),
                 (rate(|rates| rates.packets()), plain),
                 (rate(|rates| rates.bytes()), plain),
-                (resets.to_string(), if recent > 0 { palette.bad } else { plain }),
+                (resets.to_string(), if target.reset_flows_last_minute > 0 { palette.bad } else { plain }),
                 (target.zone.clone().unwrap_or_else(|| "all".to_owned()), plain),
                 (target.weight.to_string(), plain),
                 (why(row), palette.faint),
@@ -208,12 +208,12 @@ fn noted(heading: Line<'static>, model: &Model, shown: usize, width: usize, styl
 }
 
 /// A target's state as one sign, for where there is no colour.
-fn sign(target: &TargetOverview) -> &'static str {
-    match target.state {
+fn sign(row: &Row<'_>) -> &'static str {
+    match row.target.state {
         HealthState::Unhealthy | HealthState::Unavailable => "!",
         HealthState::Draining => "~",
         HealthState::Initial => "?",
-        HealthState::Healthy if target.neighbour.mac.is_none() || is_silent(target) => "!",
+        HealthState::Healthy if !row.troubles.is_empty() => "!",
         HealthState::Healthy | HealthState::Unused => " ",
     }
 }
@@ -221,9 +221,9 @@ fn sign(target: &TargetOverview) -> &'static str {
 /// What there is to say of a target beside its state.
 fn why(row: &Row<'_>) -> String {
     let target = row.target;
-    if target.state == HealthState::Healthy && target.neighbour.mac.is_none() {
+    if row.troubles.contains(&Kind::TargetUnreachable) {
         format!("neighbour {}", target.neighbour.state)
-    } else if is_silent(target) {
+    } else if row.troubles.contains(&Kind::TargetSilent) {
         format!("silent for {}", span(target.silent_for_ms))
     } else if target.description.is_empty() {
         target.reason.map(|reason| reason.to_string()).unwrap_or_default()
@@ -278,7 +278,11 @@ fn workers(model: &Model, means: &Means<'_>, width: usize) -> Part {
             rates.and_then(|rates| rates.workers.iter().find(|glance| glance.worker == worker.worker));
         let plain = Style::new();
         let full = 100.0 * float(worker.flows) / float(worker.capacity.max(1));
-        let style = |wrong: bool| if wrong { palette.bad } else { plain };
+        let troubles = reading.map(|reading| reading.troubles_of(&format!("worker {}", worker.worker)));
+        let style = |kind: Kind| {
+            let is_so = troubles.is_some_and(|troubles| troubles.contains(&kind));
+            if is_so { palette.bad } else { plain }
+        };
         let idle = glance.map(|glance| glance.idle_percent);
         rows.push([
             (worker.worker.to_string(), plain),
@@ -286,8 +290,8 @@ fn workers(model: &Model, means: &Means<'_>, width: usize) -> Part {
             (glance.map_or_else(|| "-".to_owned(), |glance| scaled(glance.packets_per_second)), plain),
             (rounded(glance.and_then(|glance| glance.cycles_per_packet), 0), plain),
             (rounded(glance.and_then(|glance| glance.burst_fill), 1), plain),
-            (rounded(idle, 0), style(idle.is_some_and(|idle| idle < 5.0))),
-            (format!("{full:.1}"), style(full >= 90.0)),
+            (rounded(idle, 0), style(Kind::WorkerBusy)),
+            (format!("{full:.1}"), style(Kind::TableFilling)),
             (worker.flows.to_string(), plain),
             (longest(worker.load.longest_burst.as_ref()), plain),
         ]);

@@ -18,10 +18,10 @@ mod tests;
 pub(super) use palette::Palette;
 
 use super::model::{Link, Model, Place};
-use super::trouble::Severity;
 use crate::cli::table::{Look, span};
 use crate::cli::workers::scaled;
 use crate::control::health::HealthState;
+use crate::control::socket::views::{Severity, Trouble};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -91,6 +91,9 @@ fn head<'a>(model: &Model, means: &Means<'_>, width: usize) -> Vec<Line<'a>> {
     if let Some(reading) = &model.reading {
         let node = &reading.overview.node;
         said[0] = format!("flowgate {}", node.version);
+        if !reading.overview.readiness.ready {
+            said.insert(0, "NOT READY".to_owned());
+        }
         // To the second: what is read by the second differs by it anyway.
         said.push(means.look.clock(reading.overview.at));
         said.push(format!("up {}", whole_seconds(node.uptime_ms)));
@@ -170,7 +173,8 @@ fn trouble<'a>(model: &Model, means: &Means<'_>, width: usize, most: usize) -> V
     let Some(reading) = &model.reading else {
         return vec![Line::from(Span::styled("The daemon has not said anything yet.", palette.faint))];
     };
-    if model.trouble.is_empty() {
+    let wrong: Vec<&Trouble> = reading.wrong().collect();
+    if wrong.is_empty() {
         let count =
             |state: HealthState| reading.targets().filter(|(_, target)| target.state == state).count();
         let of = |state: HealthState| {
@@ -186,15 +190,16 @@ fn trouble<'a>(model: &Model, means: &Means<'_>, width: usize, most: usize) -> V
     }
     let mut lines = Vec::new();
     let mut told = 0;
-    for trouble in &model.trouble {
+    for trouble in &wrong {
         let (mark, style) = match trouble.severity {
-            Severity::Bad => ("!! ", palette.bad),
-            Severity::Warning => (" ! ", palette.warning),
+            Severity::Critical => ("!! ", palette.bad),
+            Severity::Warning | Severity::Notice => (" ! ", palette.warning),
         };
-        let mut wrapped = wrapped(&trouble.said, width.saturating_sub(mark.len()));
+        let said = trouble.line(&format!("for {}", span(reading.overview.at.since(trouble.since))));
+        let mut wrapped = wrapped(&said, width.saturating_sub(mark.len()));
         // Where there is room for one line only, it is one line.
         if lines.len() + wrapped.len() > most && !wrapped.is_empty() {
-            wrapped = vec![cut(&trouble.said, width.saturating_sub(mark.len()))];
+            wrapped = vec![cut(&said, width.saturating_sub(mark.len()))];
         }
         if lines.len() + wrapped.len() > most {
             break;
@@ -205,7 +210,7 @@ fn trouble<'a>(model: &Model, means: &Means<'_>, width: usize, most: usize) -> V
             lines.push(Line::from(Span::styled(format!("{mark}{text}"), style)));
         }
     }
-    let more = model.trouble.len() - told;
+    let more = wrong.len() - told;
     if more > 0
         && let Some(last) = lines.last_mut()
     {
@@ -235,8 +240,8 @@ fn tiny<'a>(model: &Model, means: &Means<'_>) -> Vec<Line<'a>> {
     let all = reading.targets().count();
     let healthy = reading.targets().filter(|(_, target)| target.state == HealthState::Healthy).count();
     // There is no room for both kinds: what may come to be wrong is told where nothing is.
-    let of = |severity| model.trouble.iter().filter(|trouble| trouble.severity == severity).count();
-    let wrong = match (of(Severity::Bad), of(Severity::Warning)) {
+    let of = |severity| reading.wrong().filter(|trouble| trouble.severity == severity).count();
+    let wrong = match (of(Severity::Critical), of(Severity::Warning)) {
         (0, 0) => styled("all well".to_owned(), palette.good),
         (0, 1) => styled("1 warning".to_owned(), palette.warning),
         (0, warnings) => styled(format!("{warnings} warnings"), palette.warning),

@@ -11,12 +11,12 @@ use crate::cli::report::{long, phases};
 use crate::cli::table::span;
 use crate::cli::top::model::Model;
 use crate::cli::top::reading::TrafficRates;
-use crate::cli::top::trouble::by_trigger;
 use crate::cli::workers::scaled;
 use crate::control::events::Event;
 use crate::control::failover::Failover;
 use crate::control::health::TargetKey;
-use crate::control::socket::views::{ChecksOverview, TargetGroupOverview, TargetOverview};
+use crate::control::socket::views::{ChecksOverview, ResetCounts, TargetGroupOverview, TargetOverview};
+use crate::control::troubles::Kind;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -60,7 +60,8 @@ pub(super) fn body(
     if let Some(checks) = &target.checks {
         say("", results(checks, &target.description, means), plain);
     }
-    say("traffic", in_band(target), if target.silent_for_ms > 0 { palette.bad } else { plain });
+    let is_silent = reading.troubles_of(&key.to_string()).contains(&Kind::TargetSilent);
+    say("traffic", in_band(target), if is_silent { palette.bad } else { plain });
     let rates = reading.rates_of(key);
     let rate = |of: fn(&TrafficRates) -> f64| {
         rates.as_ref().map_or_else(|| "-".to_owned(), |rates| scaled(of(rates)))
@@ -78,11 +79,21 @@ pub(super) fn body(
         say("", format!("{way}: {packets} packets/s, {bytes} bytes/s, {in_all} packets in all"), plain);
     }
     say("flows", flows(group, target, &rate(|rates| rates.new_flows)), plain);
-    let recent = model.recent.of(Some(key)).all();
+    let recent = target.reset_flows_last_minute;
     let by = by_trigger(&traffic.resets);
     let by = if by.is_empty() { String::new() } else { format!(": {by}") };
-    let resets = format!("{} sent{by}; {recent} in the last minute", traffic.resets.all());
+    let resets = format!(
+        "{} flows reset ({recent} in the last minute), {} resets sent{by}",
+        traffic.reset_flows,
+        traffic.resets.all()
+    );
     say("resets", resets, if recent > 0 { palette.bad } else { plain });
+    // Where there is no room, what happened is more.
+    let of_it = reading.wrong().filter(|trouble| height >= TALL && trouble.concerns(&key.to_string()));
+    for trouble in of_it {
+        let command = trouble.command.as_ref().map(|command| format!(" [{command}]")).unwrap_or_default();
+        say("to do", format!("{}{command}", trouble.to_do), plain);
+    }
     if let Some((newest, before)) = failovers(model, key).split_first() {
         if height >= TALL {
             say("failover", failover(newest, means) + end(newest), plain);
@@ -179,9 +190,9 @@ fn told(event: &Event, means: &Means<'_>, width: usize) -> Vec<Line<'static>> {
 
 fn question(group: &TargetGroupOverview) -> String {
     let (interval, threshold) = (span_ms(group.health_check_interval_ms), group.unhealthy_threshold_count);
-    let detected = span_ms(group.detection_time_ms);
+    let worst = span_ms(group.worst_detection_time_ms);
     format!(
-        "{} every {interval}; unhealthy after {threshold} failures in a row: its death is seen within {detected}",
+        "{} every {interval}; unhealthy after {threshold} failures in a row: its death is seen within {worst} at worst",
         group.health_check
     )
 }
@@ -210,6 +221,12 @@ fn results(checks: &ChecksOverview, seen: &str, means: &Means<'_>) -> String {
         count => format!(", {count} out of turn"),
     };
     format!("{} made, {} failed{out_of_turn}; {row}{}", checks.made, checks.failed, last.unwrap_or_default())
+}
+
+/// The triggers of resets with their counts: `unhealthy 312, both-ends 4`.
+fn by_trigger(resets: &ResetCounts) -> String {
+    let told = resets.by_trigger().into_iter().filter(|(_, count)| *count > 0);
+    told.map(|(trigger, count)| format!("{trigger} {count}")).collect::<Vec<_>>().join(", ")
 }
 
 fn in_band(target: &TargetOverview) -> String {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::cli::top::fixture::{self, died, one_reset, overview, resets, well};
-use crate::control::socket::views::{Fate, FlowEffect, Preview, TargetOverview};
+use crate::control::socket::views::Trouble;
+use crate::control::socket::views::{Fate, FlowEffect, Preview};
+use crate::control::troubles::Kind;
 
 fn key(group: &str, last: u8) -> TargetKey {
     TargetKey::new(group, std::net::Ipv4Addr::new(10, 0, 0, last))
@@ -43,7 +45,6 @@ fn a_daemon_that_was_started_anew_makes_no_rates_with_the_one_before() {
     let mut model = model(5);
     model.read(overview(1));
     assert!(model.reading.as_ref().unwrap().rates.is_none());
-    assert_eq!(model.recent.all(), 0, "nor resets of the last minute");
     model.read(overview(2));
     assert!(model.reading.as_ref().unwrap().rates.is_some());
 }
@@ -60,19 +61,6 @@ fn a_count_that_fell_makes_no_rate() {
     let reading = model.reading.as_ref().unwrap();
     assert_eq!(reading.rates_of(&key("firewalls", 1)).unwrap().packets_to, 0.0);
     assert_eq!(reading.rates.as_ref().unwrap().groups["firewalls"].packets_to, 0.0);
-}
-
-#[test]
-fn resets_are_recent_for_a_minute() {
-    let mut model = model(3);
-    let dead = key("firewalls", 2);
-    assert_eq!(model.recent.of(Some(&dead)).unhealthy, 100);
-    assert_eq!(model.recent.of(Some(&key("firewalls", 1))).all(), 0);
-    // The same counts a minute and a bit later.
-    let mut later = overview(3);
-    later.node.uptime_ms += 62_000;
-    model.read(later);
-    assert_eq!(model.recent.of(Some(&dead)).all(), 0);
 }
 
 #[test]
@@ -233,7 +221,6 @@ fn a_view_that_stands_still_shows_the_latest_when_it_goes_on() {
         50.0,
         "of one second"
     );
-    assert_eq!(model.recent.of(Some(&key("firewalls", 2))).all(), 150, "and none is forgotten");
 }
 
 //
@@ -292,89 +279,28 @@ fn it_is_ended_from_everywhere_and_read_as_often_as_is_wished() {
     assert_eq!(model.press(Key::Char('r')), Some(Order::Refresh));
 }
 
-fn said(overview: Overview, before: Overview) -> Vec<String> {
-    let mut model = Model::new(1000);
-    model.read(before);
-    model.read(overview);
-    model.trouble.into_iter().map(|trouble| trouble.said).collect()
-}
-
-// H-5, R-8
 #[test]
-fn what_is_wrong_is_said_in_words_the_worst_first() {
-    assert_eq!(said(well(2), well(1)), [""; 0]);
+fn what_is_wrong_is_what_the_daemon_says_is_and_a_target_in_trouble_comes_before_others() {
+    let model = model(2);
+    let reading = model.reading.as_ref().unwrap();
     assert_eq!(
-        said(overview(2), overview(1)),
-        [
-            "firewalls/10.0.0.2 is unhealthy for 1m 2s, 125 flows left, 50 reset in the last minute: Request timed out"
-        ]
+        reading.wrong().map(|one| one.kind).collect::<Vec<_>>(),
+        [Kind::TargetUnhealthy],
+        "a drain is not"
     );
-    let changed = |change: fn(&mut Overview)| {
-        let (mut before, mut after) = (well(1), well(2));
-        change(&mut after);
-        before.workers.truncate(after.workers.len());
-        said(after, before)
+    assert_eq!(reading.troubles_of("firewalls/10.0.0.2"), [Kind::TargetUnhealthy]);
+    assert_eq!(reading.troubles_of("firewalls/10.0.0.3"), [Kind::DrainReset; 0]);
+    // Of a healthy target that the daemon says nothing of nothing is wrong, whatever it counts.
+    let silent = |troubles: Vec<Trouble>| {
+        let mut overview = well(2);
+        overview.target_groups[0].targets[3].silent_for_ms = 99_000;
+        overview.troubles = troubles;
+        let mut model = Model::new(1000);
+        model.read(overview);
+        listed(&model).iter().position(|one| one == "firewalls/10.0.0.10")
     };
-    type Case = (fn(&mut Overview), &'static [&'static str]);
-    let cases: [Case; 12] = [
-        (
-            |it| it.target_groups[0].targets.clear(),
-            &["inspection refuses new flows: firewalls has no target"],
-        ),
-        (
-            |it| {
-                it.target_groups[0].targets.clear();
-                it.load_balancers[0].rejected_flows = 20;
-            },
-            &["inspection refuses new flows, 20 flows/s: firewalls has no target"],
-        ),
-        (
-            |it| it.load_balancers[0].target_group = None,
-            &["inspection has no listener: its traffic is dropped"],
-        ),
-        (
-            |it| it.target_groups[0].targets[0].neighbour.mac = None,
-            &["firewalls/10.0.0.1: packets to it are dropped, its neighbour is reachable"],
-        ),
-        (
-            |it| it.target_groups[0].targets[0].silent_for_ms = 12_500,
-            &["firewalls/10.0.0.1 passes its checks, but has returned no packet for 12.5s"],
-        ),
-        (|it| it.workers[1].heartbeat_age_ms = 3200, &["worker 1 has stood still for 3.2s"]),
-        (|it| it.workers[1].generation = 11, &["worker 1 goes by generation 11 still"]),
-        (|it| it.workers[0].flows = 1_000_000, &["worker 0's flow table is 95 % full"]),
-        (|it| it.workers[0].load.busy_cycles = 2_480_000_000, &["worker 0 is busy 99 % of the time"]),
-        (|it| it.ports[0].link_up = false, &["port left: its link is down"]),
-        (
-            |it| it.ports[0].missed = 1500,
-            &["port left loses 1.50k packets/s: the workers do not take them fast enough"],
-        ),
-        (
-            |it| {
-                it.totals.dropped = 130;
-                it.totals.drops = [("no_target".to_owned(), 30), ("cookie_stale".to_owned(), 100)].into();
-                it.load_balancers[0].held_resets.hold = 5;
-                it.load_balancers[0].stateless_packets = 7;
-            },
-            &[
-                "inspection forwards 7 packets/s without state: the flow tables are full",
-                "inspection holds 5 resets/s back by its guards (hold_ms)",
-                "130 packets/s are dropped: cookie_stale 100, no_target 30",
-            ],
-        ),
-    ];
-    for (change, expected) in cases {
-        assert_eq!(changed(change), expected);
-    }
-    // A fleet that is down: the group first, a few by name, and the number of the others.
-    let mut down = well(2);
-    let dead = overview(2).target_groups[0].targets[1].clone();
-    down.target_groups[0].targets =
-        (1..=200).map(|last| TargetOverview { address: [10, 0, 0, last].into(), ..dead.clone() }).collect();
-    let told = said(down, well(1));
-    assert_eq!(
-        told[0],
-        "firewalls: none of 200 targets is healthy; inspection gives new flows to any of them (fail open)"
-    );
-    assert_eq!((told.len(), told[4].as_str()), (5, "197 more targets are unhealthy"));
+    assert_eq!(silent(Vec::new()), Some(4));
+    let mut trouble = reading.overview.troubles[0].clone();
+    (trouble.kind, trouble.objects) = (Kind::TargetSilent, vec!["firewalls/10.0.0.10".to_owned()]);
+    assert_eq!(silent(vec![trouble]), Some(0));
 }

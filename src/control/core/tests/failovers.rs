@@ -197,6 +197,29 @@ fn the_log_has_the_number_of_a_record_when_it_begins_and_what_became_of_its_flow
     assert_eq!((became, &lines[1]["why"]), ([Some(2), Some(0), Some(3), Some(4)], &"interrupted".into()));
 }
 
+//
+#[test]
+fn the_lines_of_health_and_of_resets_name_the_record_that_they_are_of() {
+    let act = || {
+        within_runtime(async || {
+            let mut bench = Bench::start();
+            bench.published();
+            bench.health(HealthState::Initial, HealthState::Healthy);
+            bench.health(HealthState::Healthy, HealthState::Unhealthy);
+            let slot = bench.slot(FIRST).unwrap();
+            for trigger in [ResetTrigger::Unhealthy, ResetTrigger::IdleTimeout] {
+                bench.counters.target(slot).resets[trigger.index()].add(1);
+            }
+            bench.core.sweep();
+        });
+    };
+    let told = |lines: Vec<serde_json::Value>| {
+        lines.iter().map(|line| line["failover"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(events("target_health_changed", act)), [None, Some(1)]);
+    assert_eq!(told(events("flows_reset", act)), [Some(1), None], "an idle flow is reset for its own sake");
+}
+
 //
 #[test]
 fn workers_tell_of_new_flows_only_while_a_record_looks_out_for_clients() {

@@ -1,7 +1,10 @@
 //! The overview: everything of one moment, and counts that never fall.
 
 use super::*;
+use crate::control::health::check::Outcome as Check;
+use crate::control::health::{ReasonCode, StateReason};
 use crate::control::socket::views::{Overview, TargetOverview};
+use crate::control::troubles::Kind;
 use crate::datapath::counters::{DropReason, Outcome, ResetTrigger};
 use crate::id::GatewayId;
 
@@ -148,6 +151,94 @@ fn the_next_holder_of_a_slot_begins_at_nothing() {
         assert_eq!((traffic.packets_to_target, traffic.resets.all()), (7, 0));
         let group = overview.target_groups[0].traffic;
         assert_eq!((group.packets_to_target, group.resets.deregistration), (57, 5));
+    });
+}
+
+// H-5, R-8
+#[test]
+fn an_overview_says_what_is_wrong_since_when_and_whether_the_node_is_ready() {
+    within_runtime(async || {
+        let mut bench = Bench::start();
+        let kinds = |overview: &Overview| overview.troubles.iter().map(|one| one.kind).collect::<Vec<_>>();
+        bench.published();
+        let overview = look(&bench);
+        assert!(overview.readiness.ready, "{:?}", overview.readiness);
+        assert_eq!(kinds(&overview), [Kind::TargetUnreachable], "the second target's way is not known");
+
+        let slot = bench.slot([192, 0, 2, 1]).unwrap();
+        bench.counters.target(slot).active_flows.add(3);
+        bench.counters.troubles(slot).reset_flows.add(2);
+        bench.counters.target(slot).resets[ResetTrigger::Unhealthy.index()].add(3);
+        bench.counters.gateway(GatewayId(0)).resets[ResetTrigger::NoFlow.index()].add(9);
+        let reason = StateReason::plain(ReasonCode::Timeout);
+        let failure = Check::Failure(reason);
+        bench
+            .core
+            .inner
+            .borrow()
+            .health
+            .pretend(&TargetKey::new("fw", [192, 0, 2, 1].into()), Check::Success);
+        for _ in 0..2 {
+            bench
+                .core
+                .inner
+                .borrow()
+                .health
+                .pretend(&TargetKey::new("fw", [192, 0, 2, 1].into()), failure.clone());
+        }
+        bench.core.hear_health();
+        {
+            let mut inner = bench.core.inner.borrow_mut();
+            inner.storing_since = Instant::now().checked_sub(Duration::from_secs(6));
+            inner.not_stored += 1;
+        }
+        std::fs::write(bench.folder.path().join("not-ready"), "standby").unwrap();
+        bench.core.not_ready_file.taken_out().await;
+        let overview = look(&bench);
+        for kind in [
+            Kind::StoreWaits,
+            Kind::ChangesNotStored,
+            Kind::TargetUnhealthy,
+            Kind::TakenOut,
+            Kind::NoFlowResets,
+        ] {
+            assert!(kinds(&overview).contains(&kind), "{kind} is not among {:?}", kinds(&overview));
+        }
+        assert_eq!(overview.readiness.missing.len(), 1);
+        assert!(overview.readiness.missing[0].starts_with("standby ("));
+        let one = target(&overview, [192, 0, 2, 1]);
+        assert_eq!(
+            (one.traffic.reset_flows, one.reset_flows_last_minute, one.open_failover),
+            (2, 2, Some(1))
+        );
+        let of = |kind| overview.troubles.iter().find(|one| one.kind == kind).unwrap();
+        assert_eq!(of(Kind::TargetUnhealthy).command.as_deref(), Some("flowgate report 1"));
+        assert_eq!(of(Kind::TargetUnhealthy).since, one.since.unwrap());
+        let waits = overview.at.since(of(Kind::StoreWaits).since);
+        assert!((6000..9000).contains(&waits), "{waits}");
+        // What was known before is since then.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let later = look(&bench);
+        let since = |overview: &Overview| {
+            overview.troubles.iter().find(|one| one.kind == Kind::TakenOut).unwrap().since
+        };
+        assert_eq!(since(&later), since(&overview));
+        assert!(later.at > overview.at);
+    });
+}
+
+#[test]
+fn what_is_wrong_is_looked_for_every_second_though_nobody_asks() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        assert_eq!(bench.core.watched.get(), None);
+        bench.core.watch_troubles();
+        let first = bench.core.watched.get();
+        bench.core.watch_troubles();
+        assert_eq!(bench.core.watched.get(), first, "it was looked for a moment ago");
+        bench.core.watched.set(first.and_then(|first| first.checked_sub(Duration::from_secs(1))));
+        bench.core.watch_troubles();
+        assert!(bench.core.watched.get() > first);
     });
 }
 

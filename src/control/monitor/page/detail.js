@@ -195,6 +195,10 @@ export class Detail {
           ? `returned nothing for ${duration(said.SilentForMs)}${target.to > 0 ? "" : ", and is sent nothing now"}`
           : "no",
       ],
+      [
+        "Flows reset",
+        `${count(said.Traffic.ResetFlows)}; ${count(said.ResetFlowsLastMinute)} in the last minute`,
+      ],
       ["Resets sent", resetsInWords(said.Traffic.Resets)],
       ["New flows", `${count(said.Traffic.NewFlows)} in all`],
       ["Weight and zone", `${count(said.Weight)} · ${said.Zone ?? "every zone"}`],
@@ -219,7 +223,7 @@ export class Detail {
     }
     rows.push([
       "Check",
-      `${group.HealthCheck}, every ${duration(group.HealthCheckIntervalMs)}; down after ${duration(group.DetectionTimeMs)}`,
+      `${group.HealthCheck}, every ${duration(group.HealthCheckIntervalMs)}; a death is seen within ${duration(group.WorstDetectionTimeMs)} at worst`,
     ]);
     if (said.Neighbour)
       rows.push([

@@ -6,8 +6,6 @@ const OVERVIEW_MS = 1000;
 /** A page that shares the gateway's few streams with too many others asks less often. */
 const WITHOUT_STREAM_MS = 3000;
 const TIMEOUT_MS = 5000;
-/** Overviews from one look at whether the node is ready to the next. */
-const READINESS_EVERY = 3;
 /** The server says something at least every 5 s: after this the stream is dead. */
 const DEAF_MS = 12_000;
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
@@ -34,8 +32,6 @@ export class Live extends EventTarget {
   #lastId = null;
   #wants = false;
   #asking = false;
-  #asked = 0;
-  #readiness = { Ready: true, Missing: [] };
 
   start() {
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#rest() : this.#wake()));
@@ -111,10 +107,8 @@ export class Live extends EventTarget {
     this.#wants = false;
     try {
       const overview = await json("api/overview");
-      if (this.#asked % READINESS_EVERY === 0) this.#readiness = await json("api/readiness");
-      this.#asked += 1;
       this.#failures = 0;
-      this.#tell("overview", { ...overview, Readiness: this.#readiness });
+      this.#tell("overview", overview);
       if (this.#state === "lost") {
         // It is back: so will be the stream, most likely.
         this.#streamFailures = 0;

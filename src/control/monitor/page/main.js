@@ -84,7 +84,10 @@ function showNow(shown) {
     (box, [, value]) => say(box.lastElementChild, value),
   );
   const { Product: product, Version: version, Generation: generation, UptimeMs: uptime } = shown.node;
-  say(at("node"), `${product} ${version} · configuration ${generation} · up ${duration(uptime)}`);
+  const { Ready: ready, Missing: missing } = shown.said.Readiness;
+  const readiness = ready ? "ready" : `not ready: ${missing.join(", ")}`;
+  set(at("node"), "data-ready", ready ? "yes" : "no");
+  say(at("node"), `${product} ${version} · ${readiness} · configuration ${generation} · up ${duration(uptime)}`);
   // Read aloud once for each change of what is wrong, and not for each second that it lasts.
   const words = [text, ...shown.problems.map((problem) => problem.text)].slice(0, 5).join(". ");
   if (words !== announced) {
@@ -103,12 +106,15 @@ function makeProblem(problem) {
     el("span", { class: "unseen" }, `${words}: `),
     el("span", { class: "what" }, body),
     el("span", { class: "live" }),
+    problem.todo ? el("span", { class: "todo" }, `${problem.todo} `, el("code")) : null,
   );
 }
 
 function updateProblem(item, problem) {
   say(item.querySelector(".what").firstElementChild, problem.text);
   say(item.querySelector(".live"), problem.live);
+  const command = item.querySelector("code");
+  if (command) say(command, problem.command);
 }
 
 function showStatus() {

@@ -1,13 +1,6 @@
-// From two overviews to what is shown: rates, and what is wrong, in words. Pure.
+// From two overviews to what is shown: rates, and what is wrong, in the gateway's words. Pure.
 
-import { bits, clock, count, counted, duration, packets, reason, targetName } from "./words.js";
-
-/** A worker that went no round for so long is in trouble (as `/readyz` has it). */
-const SILENT_WORKER_MS = 1000;
-/** A flow table fuller than this is told. */
-const FULL = 0.9;
-/** More unhealthy targets of a group than this are told as a number. */
-const EACH = 3;
+import { bits, count, counted, duration, moment, packets } from "./words.js";
 
 // A count that fell is of a target that was registered anew: what it was before is not known.
 const rateOf = (now, before, seconds) =>
@@ -69,7 +62,6 @@ export function digest(now, before) {
     groups,
     drops,
     targets: groups.flatMap((group) => group.targets),
-    balancers: balancers(now, before, rate),
     endpoints: now.Endpoints,
     workers: workers(now, before),
     ports: ports(now, before, rate),
@@ -81,22 +73,6 @@ export function digest(now, before) {
     shown[name] = groups.reduce((all, group) => all + group[name], 0);
   shown.problems = problems(shown);
   return shown;
-}
-
-function balancers(now, before, rate) {
-  const known = new Map((before?.LoadBalancers ?? []).map((balancer) => [balancer.Name, balancer]));
-  return now.LoadBalancers.map((balancer) => {
-    const earlier = known.get(balancer.Name);
-    const grown = (of) => rate(of(balancer), earlier && { value: of(earlier) });
-    return {
-      name: balancer.Name,
-      said: balancer,
-      held: grown((b) => sum(b.HeldResets)),
-      rejected: grown((b) => b.RejectedFlows),
-      failOpen: grown((b) => b.FailOpenFlows),
-      stateless: grown((b) => b.StatelessPackets),
-    };
-  });
 }
 
 function workers(now, before) {
@@ -125,204 +101,30 @@ function ports(now, before, rate) {
   });
 }
 
+const LEVELS = { critical: "bad", warning: "warn", notice: "note" };
+
 /**
- * What is wrong, the worst first: `{level, key, text, live, target}`. `text` is the same from one second to the next as
- * long as the matter is, so that a screen reader says it once; `live` goes on.
+ * What is wrong, as the gateway judges it, the worst first: `{level, key, text, live, todo, command, target}`. `text` is the
+ * same from one second to the next as long as the matter is, so that a screen reader says it once; `live` goes on.
  */
-export function problems(shown) {
-  const found = [];
-  const add = (level, key, text, live, target) => found.push({ level, key, text, live: live ?? "", target });
-  // Workers that have stopped are told below, each.
-  const out = shown.said.Readiness?.Missing ?? [];
-  if (out.length > 0) {
-    add(
-      "warn",
-      "readiness",
-      "This node is not ready: whoever asks by /readyz is told to give it no traffic.",
-      out.join("; "),
-    );
-  }
-  for (const group of shown.groups) ofGroup(group, shown.at, add);
-  for (const balancer of shown.balancers) ofBalancer(balancer, add);
-  for (const endpoint of shown.endpoints) {
-    if (!endpoint.LoadBalancer)
-      add(
-        "warn",
-        `endpoint ${endpoint.Name}`,
-        `The endpoint ${endpoint.Name} leads to no load balancer: its traffic is dropped.`,
-      );
-  }
-  for (const { said: worker, full } of shown.workers) {
-    if (worker.HeartbeatAgeMs > SILENT_WORKER_MS) {
-      add(
-        "bad",
-        `worker ${worker.Worker}`,
-        `Worker ${worker.Worker} on core ${worker.Core} has stopped.`,
-        `No round for ${duration(worker.HeartbeatAgeMs)}`,
-      );
-    }
-    if (full > FULL) {
-      add(
-        "warn",
-        `table ${worker.Worker}`,
-        `The flow table of worker ${worker.Worker} is nearly full.`,
-        `${count(worker.Flows)} of ${count(worker.Capacity)}`,
-      );
-    }
-  }
-  for (const { said: port, missed } of shown.ports) {
-    if (!port.LinkUp) add("bad", `port ${port.PortName}`, `The port ${port.PortName} has no link.`);
-    if (missed > 0)
-      add(
-        "warn",
-        `missed ${port.PortName}`,
-        `The port ${port.PortName} loses packets before a worker sees them.`,
-        packets(missed),
-      );
-  }
-  const rank = { bad: 0, warn: 1, note: 2 };
-  return found.sort((a, b) => rank[a.level] - rank[b.level]);
-}
-
-function ofGroup(group, now, add) {
-  const { name, said, targets } = group;
-  const of = (state) => targets.filter((target) => target.state === state);
-  const registered = targets.filter(
-    (target) => target.said.Reason !== "Target.NotRegistered" && target.state !== "draining",
-  );
-  const down = of("unhealthy");
-  const since = (target) => target.said.Since?.UnixMs ?? now;
-  if (said.LoadBalancer && registered.length > 0 && down.length === registered.length) {
-    add(
-      "bad",
-      `none ${name}`,
-      `No target of ${name} is healthy: flows are given to unhealthy ones all the same.`,
-    );
-  }
-  if (said.LoadBalancer && registered.length === 0) {
-    add("bad", `empty ${name}`, `${name} has no target: new flows of ${said.LoadBalancer} are refused.`);
-  }
-  const one = (target) => {
-    const why = reason(target.said.Reason, target.said.Description);
-    const fate = said.Rebalances
-      ? "its flows move to others"
-      : said.ResetsOnUnhealthy
-        ? "its flows are reset as their packets come"
-        : "its flows hang, as nothing resets or moves them";
-    add(
-      "bad",
-      `down ${target.key}`,
-      `${targetName(name, target.address)} is unhealthy since ${clock(since(target))}: ${why}. ${fate[0].toUpperCase()}${fate.slice(1)}.`,
-      `${duration(now - since(target))} · ${counted(target.flows, "flow")} on it · ${counted(target.resets, "reset")} sent`,
-      target.key,
-    );
-  };
-  if (down.length <= EACH) down.forEach(one);
-  else {
-    const first = down.reduce((a, b) => (since(a) < since(b) ? a : b));
-    const flows = down.reduce((all, target) => all + target.flows, 0);
-    const resets = down.reduce((all, target) => all + target.resets, 0);
-    add(
-      "bad",
-      `down ${name}`,
-      `${down.length} of ${counted(registered.length, "target")} of ${name} are unhealthy, the first since ${clock(since(first))}: ${targetName(name, first.address)}.`,
-      `${counted(flows, "flow")} on them · ${counted(resets, "reset")} sent`,
-      first.key,
-    );
-  }
-  const draining = of("draining");
-  if (draining.length > EACH) {
-    add(
-      "note",
-      `drains ${name}`,
-      `${count(draining.length)} targets of ${name} drain.`,
-      `${counted(
-        draining.reduce((all, t) => all + t.flows, 0),
-        "flow",
-      )} left`,
-    );
-  } else {
-    for (const target of draining) {
-      const ends = target.said.Drain?.Ends.UnixMs;
-      add(
-        "note",
-        `drain ${target.key}`,
-        `${targetName(name, target.address)} drains${ends ? ` until ${clock(ends)}` : ""}.`,
-        `${counted(target.flows, "flow")} left${ends > now ? ` · ${duration(ends - now)} to go` : ""}`,
-        target.key,
-      );
-    }
-  }
-  for (const target of targets) {
-    const { said: told } = target;
-    if (told.SilentForMs >= 1000 && target.to > 0 && target.state === "healthy") {
-      add(
-        "warn",
-        `silent ${target.key}`,
-        `${targetName(name, target.address)} answers its checks and returns nothing of what it is sent.`,
-        `For ${duration(told.SilentForMs)}`,
-        target.key,
-      );
-    }
-    if (told.Neighbour && !told.Neighbour.Mac && target.state !== "unused") {
-      const why =
-        told.Neighbour.State === "no-route"
-          ? "there is no route to it"
-          : "its link-layer address is not known";
-      add(
-        "warn",
-        `neighbour ${target.key}`,
-        `${targetName(name, target.address)} cannot be sent anything: ${why}.`,
-        "",
-        target.key,
-      );
-    }
-    if (told.Reason === "Target.NotRegistered" && target.flows > 0) {
-      add(
-        "note",
-        `gone ${target.key}`,
-        `${targetName(name, target.address)} is not registered any more and still has flows.`,
-        counted(target.flows, "flow"),
-        target.key,
-      );
-    }
-    if (target.state === "unavailable") {
-      add(
-        "warn",
-        `unavailable ${target.key}`,
-        `${targetName(name, target.address)} cannot be checked: ${reason(told.Reason, told.Description)}.`,
-        "",
-        target.key,
-      );
-    }
-  }
-}
-
-function ofBalancer({ name, said, held, rejected, failOpen, stateless }, add) {
-  if (!said.TargetGroup) add("warn", `listener ${name}`, `${name} has no listener: its traffic is dropped.`);
-  if (held > 0)
-    add("warn", `held ${name}`, `Resets of ${name} are held back by a guard.`, `${Math.ceil(held)} a second`);
-  if (rejected > 0)
-    add(
-      "bad",
-      `rejected ${name}`,
-      `New flows of ${name} are refused, as no target is registered.`,
-      `${Math.ceil(rejected)} a second`,
-    );
-  if (failOpen > 0)
-    add(
-      "bad",
-      `open ${name}`,
-      `New flows of ${name} are given to targets that are not healthy.`,
-      `${Math.ceil(failOpen)} a second`,
-    );
-  if (stateless > 0)
-    add(
-      "warn",
-      `stateless ${name}`,
-      `The flow table is full: packets of ${name} are forwarded without state.`,
-      packets(stateless),
-    );
+function problems(shown) {
+  const targets = new Set(shown.targets.map((target) => target.key));
+  return shown.said.Troubles.map((trouble) => {
+    const objects = trouble.Objects ?? [];
+    const since = trouble.Since.UnixMs;
+    return {
+      level: LEVELS[trouble.Severity],
+      key: `${trouble.Kind} ${objects[0] ?? ""}`,
+      text: `${trouble.What}.`,
+      live: [
+        `since ${moment(since, shown.at)} (${duration(Math.max(0, shown.at - since))})`,
+        ...(trouble.Figures ? [trouble.Figures] : []),
+      ].join(" · "),
+      todo: trouble.Severity === "notice" ? "" : trouble.ToDo,
+      command: trouble.Command ?? "",
+      target: objects.find((object) => targets.has(object)),
+    };
+  });
 }
 
 /** The first sentence on the page: how it stands. */
@@ -334,7 +136,7 @@ export function verdict(shown) {
   const warn = wrong.filter((problem) => problem.level === "warn").length;
   const down = inUse.filter((target) => target.state === "unhealthy").length;
   if (targets.length === 0 && bad === 0) return { level: "note", text: "No targets are registered yet" };
-  if (down > 0)
+  if (bad > 0 && down > 0)
     return {
       level: "bad",
       text: `${down} of ${counted(inUse.length, "target")} ${down === 1 ? "is" : "are"} down`,

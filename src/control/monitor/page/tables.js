@@ -41,7 +41,15 @@ const COLUMNS = [
   { key: "to", name: "Sent to it", of: (t) => t.to, text: (t) => packets(t.to), number: true },
   { key: "from", name: "Returned", of: (t) => t.from, text: (t) => packets(t.from), number: true },
   { key: "bytes", name: "Traffic", of: (t) => t.bytes, text: (t) => bits(t.bytes), number: true },
-  { key: "resets", name: "Resets", of: (t) => t.resets, text: (t) => count(t.resets), number: true },
+  {
+    key: "cut",
+    name: "Flows reset",
+    title: "Flows that a reset ended, however many of their ends were told",
+    of: (t) => t.said.Traffic.ResetFlows,
+    text: (t) => count(t.said.Traffic.ResetFlows),
+    number: true,
+  },
+  { key: "resets", name: "Resets sent", of: (t) => t.resets, text: (t) => count(t.resets), number: true },
   {
     key: "since",
     name: "Since",

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{NextHopView, PortView, WorkerView};
+use super::{NextHopView, PortView, ReadinessOverview, Trouble, WorkerView};
 use crate::control::events::{ResetTrigger, Timestamp};
 use crate::control::health::{HealthState, ReasonCode};
 use schemars::JsonSchema;
@@ -23,6 +23,12 @@ pub struct Overview {
     pub at: Timestamp,
     /// The node itself.
     pub node: NodeOverview,
+    /// Whether it is to be given traffic.
+    #[serde(default)]
+    pub readiness: ReadinessOverview,
+    /// What is wrong, the worst first (docs/troubles.md).
+    #[serde(default)]
+    pub troubles: Vec<Trouble>,
     /// Its load balancers, by name.
     pub load_balancers: Vec<LoadBalancerOverview>,
     /// Its target groups, by name, with their targets.
@@ -162,7 +168,9 @@ pub struct Traffic {
     pub packets_from_target: u64,
     /// Bytes that it returned.
     pub bytes_from_target: u64,
-    /// TCP resets sent for its flows.
+    /// Flows that were ended by a reset, however many of their ends were told.
+    pub reset_flows: u64,
+    /// TCP resets sent for its flows: packets, of which a flow may take two.
     pub resets: ResetCounts,
 }
 
@@ -176,6 +184,7 @@ impl Traffic {
             bytes_to_target: with(self.bytes_to_target, other.bytes_to_target),
             packets_from_target: with(self.packets_from_target, other.packets_from_target),
             bytes_from_target: with(self.bytes_from_target, other.bytes_from_target),
+            reset_flows: with(self.reset_flows, other.reset_flows),
             resets: self.resets.combined(other.resets, with),
         }
     }
@@ -210,6 +219,8 @@ pub struct TargetGroupOverview {
     pub unhealthy_threshold_count: u32,
     /// Interval × unhealthy threshold, in milliseconds (H-7).
     pub detection_time_ms: u64,
+    /// The same and a check's timeout: within what time a death is seen at worst, in milliseconds.
+    pub worst_detection_time_ms: u64,
     /// How long a deregistered target drains, in milliseconds.
     pub deregistration_delay_ms: u64,
     /// Whether flows of a target that fails or leaves move to others.
@@ -264,6 +275,11 @@ pub struct TargetOverview {
     pub silent_for_ms: u64,
     /// What went through it.
     pub traffic: Traffic,
+    /// Its flows that were ended by a reset in the last minute.
+    pub reset_flows_last_minute: u64,
+    /// The number of its failover record that is open, which `flowgate report` takes; none: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_failover: Option<u64>,
 }
 
 /// A drain under way (T-3).
@@ -362,6 +378,7 @@ mod tests {
             bytes_to_target: base + 3,
             packets_from_target: base + 4,
             bytes_from_target: base + 5,
+            reset_flows: base + 12,
             resets: ResetCounts {
                 unhealthy: base + 6,
                 deregistration: base + 7,
@@ -389,7 +406,7 @@ mod tests {
         };
         let mut seen = members(&sum);
         seen.sort_unstable();
-        assert_eq!(seen, (0..12).map(|member| 1100 + 2 * member).collect::<Vec<_>>());
+        assert_eq!(seen, (0..13).map(|member| 1100 + 2 * member).collect::<Vec<_>>());
         assert_eq!(sum.since(traffic(1000)), traffic(100));
         assert_eq!(traffic(0).resets.all(), (6..12).sum::<u64>());
         // A count that wrapped between the two.

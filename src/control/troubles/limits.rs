@@ -1,0 +1,44 @@
+//! From where on something is wrong. `get-overview`, and with it `flowgate top`, `flowgate status` and the web page,
+//! `flowgate audit`, `/readyz` and the alerts of docs/monitoring go by these; a test holds the alerts to them.
+
+use std::time::Duration;
+
+use crate::control::heartbeat::STUCK_AFTER;
+use crate::datapath::counters::DropReason;
+
+/// A worker that went no round for so long stands still.
+pub const WORKER_STILL: Duration = STUCK_AFTER;
+
+/// A target that has been sent packets and has returned none for so long is not slow but dumb. Less may only be that
+/// it was looked at while a packet was with it.
+pub const TARGET_SILENT: Duration = Duration::from_secs(1);
+
+/// A flow table this full, in percent, fills with the next peak; then flows are turned away.
+pub const TABLE_FILLING_PERCENT: u64 = 85;
+
+/// A worker that is busy for more of its time, in percent, has no room for a burst of traffic.
+pub const WORKER_BUSY_PERCENT: u64 = 90;
+
+/// Where less of a group's targets are healthy, in percent, the others carry more than twice their share.
+pub const FEW_HEALTHY_PERCENT: u64 = 50;
+
+/// A change that has waited for the disk for so long will wait longer: a disk that is only slow takes tenths of a second.
+pub const STORE_WAITS: Duration = Duration::from_secs(5);
+
+/// More packets a second are lost than happens by itself.
+pub const LOST_PER_SECOND: u64 = 1;
+
+/// Drops that are a fault of this node or of its neighbours, not of the packet.
+pub const FAULTS: [DropReason; 11] = [
+    DropReason::TransmitFull,
+    DropReason::HandoffFull,
+    DropReason::HostFull,
+    DropReason::NoBuffer,
+    DropReason::NoHeadroom,
+    DropReason::NeighbourUnknown,
+    DropReason::LinkTableFull,
+    DropReason::WaitFull,
+    DropReason::FrameSegmented,
+    DropReason::NoLoadBalancer,
+    DropReason::PortUnused,
+];
