@@ -18,7 +18,7 @@ const IDLE: usize = 12;
 
 /// What the gap without forwarding may be on a machine that does many things at once. Measured are some 200 ms, see
 /// docs/restart.md.
-const BOUND: Duration = Duration::from_secs(3);
+const BOUND: Duration = Duration::from_secs(10);
 
 /// How the daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -170,7 +170,7 @@ fn build_workers(
     let count = u8::try_from(config.workers.cores.len())?;
     // Nobody needs to know how a table hashes headers and neighbours.
     let link_seed = HashSeed::from_os()?;
-    let (mut links, mut workers) = (Vec::new(), Vec::new());
+    let (mut links, mut workers, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let own = std::mem::take(&mut tables.workers);
     let ends = (0..count).map(WorkerId).zip(Handoff::mesh(count)).zip(hosts).zip(&config.workers.cores);
     for ((((id, handoff), host), core), own) in ends.zip(own) {
@@ -193,7 +193,7 @@ fn build_workers(
         let mut link = WorkerLink::new(id, *core, capacity, Arc::clone(&counters), to_worker, from_worker);
         (link.packet_pages, link.table_pages) = (packet_pages, table_pages);
         links.push(link);
-        let mut worker = Worker::new(WorkerParts {
+        let worker = Worker::new(WorkerParts {
             id,
             workers: count,
             ports: devices.queues(u16::from(id.0))?,
@@ -206,17 +206,25 @@ fn build_workers(
             events,
             counters,
         });
-        if let Some(links) = kept_links {
-            worker.resume(Resumed {
-                links,
-                is_same_port: &|port| tables.is_same_port(port),
-                link_seed: link_seed.clone(),
-                unhealthy: &tables.unhealthy,
-                adopt_until: tables.restart.adopt_until,
-            });
-        }
+        kept.push(kept_links);
         workers.push(worker);
     }
+    // Side by side, as flows wait for it.
+    let (tables, link_seed) = (&*tables, &link_seed);
+    std::thread::scope(|scope| {
+        for (worker, kept) in workers.iter_mut().zip(kept) {
+            let Some(links) = kept else { continue };
+            scope.spawn(move || {
+                worker.resume(Resumed {
+                    links,
+                    is_same_port: &|port| tables.is_same_port(port),
+                    link_seed: link_seed.clone(),
+                    unhealthy: &tables.unhealthy,
+                    adopt_until: tables.restart.adopt_until,
+                });
+            });
+        }
+    });
     Ok((links, workers))
 }
 

@@ -1,6 +1,8 @@
 //! A process that works on a table in a file is killed, again and again, wherever it is. What it had done by then is
 //! known, as it does the same as a table here does. Whoever takes over finds every flow that it was not at work on just then.
 
+#![expect(clippy::cast_possible_truncation, reason = "the tests' numbers are small")]
+
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! Taking a table over: all that was whole lives on, what was torn goes alone, and what is another table is none.
 
+#![expect(clippy::cast_possible_truncation, reason = "the tests' numbers are small")]
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
