@@ -163,15 +163,12 @@ fn each_or_all(
     targets: &[&TargetOverview],
     told: impl Fn(Option<&TargetOverview>) -> (String, Option<Timestamp>),
 ) {
-    let several: Vec<(Vec<&TargetOverview>, (String, Option<Timestamp>))> = if targets.len() <= EACH {
-        targets.iter().map(|one| (vec![*one], told(Some(one)))).collect()
-    } else {
-        vec![(targets.to_vec(), told(None))]
-    };
-    for (these, (what, since)) in several {
-        let trouble = finder.found(kind, names(group, &these), since, what);
+    let is_few = targets.len() <= EACH;
+    for these in targets.chunks(if is_few { 1 } else { targets.len() }) {
+        let (what, since) = told(these.first().copied().filter(|_| is_few));
+        let trouble = finder.found(kind, names(group, these), since, what);
         trouble.figures =
-            format!("{} on {}", counted(flows(&these), "flow"), if these.len() == 1 { "it" } else { "them" });
+            format!("{} on {}", counted(flows(these), "flow"), if these.len() == 1 { "it" } else { "them" });
         trouble.command = Some(describe(&group.name));
     }
 }

@@ -36,12 +36,14 @@ fn agrees_with_itself(config: &NodeConfig) {
     assert_eq!(endpoints.len(), config.endpoints.len());
     let cores: BTreeSet<u16> = config.workers.cores.iter().copied().collect();
     assert_eq!(cores.len(), config.workers.cores.len());
-    assert!(!cores.is_empty() && !endpoints.is_empty());
+    assert_eq!(config.underlay.is_none(), ports.is_empty(), "a node without ports is idle, and no other is");
+    assert!(config.underlay.is_none() || !(cores.is_empty() || endpoints.is_empty()));
     let of_endpoints = config.endpoints.iter().flat_map(|endpoint| {
         let of_interfaces = endpoint.interfaces.iter().map(|interface| interface.port.as_str());
         endpoint.ports.iter().map(flowgate::control::model::Name::as_str).chain(of_interfaces)
     });
-    let named: BTreeSet<&str> = of_endpoints.chain([config.underlay.port.as_str()]).collect();
+    let of_underlay = config.underlay.iter().map(|underlay| underlay.port.as_str());
+    let named: BTreeSet<&str> = of_endpoints.chain(of_underlay).collect();
     assert_eq!(named, ports);
     assert!((1..=107).contains(&config.socket.path.as_os_str().len()));
 }
