@@ -54,6 +54,8 @@ fn next(overview: &Overview) -> Vec<String> {
             format!(
                 "Give {CONFIGURATION} cores, ports, underlay and endpoints; {EXAMPLES}/node.toml has them all."
             ),
+            "flowgate doctor: what this host and that file still lack, each with the command that mends it."
+                .to_owned(),
             format!("flowgated --config {CONFIGURATION} --check"),
             "systemctl restart flowgate".to_owned(),
         ];
@@ -121,7 +123,7 @@ notice: firewalls/10.0.0.3 drains. [target-draining]
         let text = said(&overview);
         assert!(text.contains("Idle: the configuration has no ports, and nothing is forwarded.\n"), "{text}");
         assert!(text.contains("  1. Give /etc/flowgate/node.toml cores, ports"), "{text}");
-        assert!(text.contains("  3. systemctl restart flowgate\n"), "{text}");
+        assert!(text.contains("  4. systemctl restart flowgate\n"), "{text}");
     }
 
     #[test]

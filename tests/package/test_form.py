@@ -26,7 +26,7 @@ def test_the_metadata_is_that_of_a_good_package(packages):
         "./usr/share/bash-completion/completions/flowgate", "./usr/share/zsh/vendor-completions/_flowgated",
         "./usr/share/fish/vendor_completions.d/flowgate.fish", "./usr/share/doc/flowgate/copyright",
         "./usr/share/doc/flowgate/changelog.Debian.gz", "./usr/share/doc/flowgate/examples/node.toml",
-        "./usr/share/doc/flowgate/docs/install.md",
+        "./usr/share/doc/flowgate/docs/install.md", "./usr/share/flowgate/scripts/setup", "./usr/share/flowgate/scripts/common.sh",
     ):  # fmt: skip
         assert f" {file}\n" in files, file
 

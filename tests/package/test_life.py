@@ -106,6 +106,13 @@ def test_started_twice_the_second_is_told_and_the_first_goes_on(host):
     assert host.daemon() == daemon and host.overview()
 
 
+def test_the_doctor_looks_at_the_host_and_names_the_packages_own_setup(host):
+    said = host.run("flowgate", "doctor", check=False)
+    assert said.returncode in (0, 7, 8) and "hugepages" in said.stdout.lower(), said
+    setup = host.run("/usr/share/flowgate/scripts/setup", "--help", check=False)
+    assert "--hugepages" in setup.stdout + setup.stderr, setup
+
+
 def test_the_examples_are_sound(host):
     for node in ("/usr/share/doc/flowgate/examples/node.toml",):
         assert "is sound" in host.run("flowgated", "--config", node, "--check").stdout
@@ -225,7 +232,13 @@ def test_a_daemon_that_is_stuck_is_ended_by_the_watchdog_and_started_anew(host):
 
 
 def test_removed_it_is_gone_and_what_an_operator_made_stays(host):
-    host.run("dpkg", "--remove", "flowgate", stdin=-3)
+    notes = host.tree.path / "var/lib/flowgate-setup"
+    notes.mkdir()
+    (notes / "journal").write_text("value /proc/sys/vm/nr_hugepages 0 512\n")
+    said = host.run("dpkg", "--remove", "flowgate", stdin=-3)
+    assert "what setup changed on this host stays" in said.stderr, said
+    (notes / "journal").unlink()
+    notes.rmdir()
     assert not host.daemon(), "the daemon has ended"
     assert not (host.tree.path / "usr/sbin/flowgated").exists()
     assert (host.tree.path / "etc/flowgate/node.toml").read_text() == NODE
