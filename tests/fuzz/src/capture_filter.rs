@@ -140,7 +140,7 @@ fn arriving<'a>(bytes: &mut Bytes<'a>) -> (Record, Seen, &'a [u8]) {
         3 => Verdict::Forwarded,
         _ => Verdict::Delivered,
     };
-    let point = bytes.of(&Point::ALL[..]);
+    let point = bytes.of(Point::ALL);
     let endpoint = bytes.maybe(|bytes| EndpointId(bytes.byte().into()));
     let gateway = bytes.maybe(|bytes| GatewayId(bytes.byte().into()));
     let target = bytes.maybe(|bytes| bytes.byte().into());
