@@ -9,8 +9,11 @@ use crate::lab::gateway::Attributes;
 use crate::lab::traffic::PATIENCE;
 use crate::lab::{Lab, wait_for};
 
+/// Verdicts and commands by item and object.
+type Items = BTreeMap<(String, String), (String, String)>;
+
 /// What the doctor says, by item and object: the verdict and the command; and its exit code.
-fn doctor(lab: &Lab) -> (BTreeMap<(String, String), (String, String)>, i32) {
+fn doctor(lab: &Lab) -> (Items, i32) {
     let mut command = lab.router.command(env!("CARGO_BIN_EXE_flowgate"));
     let output = command.args(["doctor", "--json", "--config"]).arg(lab.path("node.toml")).output();
     let output = output.expect("the command runs");
