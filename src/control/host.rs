@@ -4,6 +4,7 @@
 //! It never makes a worker wait: what a worker gives is taken in every round, a bounded number from each;
 //! what the kernel sends stays in the tap's own queue while worker 0 has no room for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,6 +28,9 @@ const LONGEST_FRAME: usize = 9600 + 14;
 /// How long the thread waits when there is nothing to move; the workers do not wake it, as that is a call
 /// of the kernel.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// After a panic, until it goes on.
+const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 /// What passed between an interface and the host.
 #[derive(Debug, Default)]
@@ -96,8 +100,15 @@ impl<B: PacketBuf, L: HostLink> HostMover<B, L> {
         (mover, ports)
     }
 
-    /// Moves until `stop`.
+    /// Moves until `stop`. A frame over which this panics is lost, and those after it are moved, a moment later: what panics
+    /// again and again is to cost little.
     pub fn run(&mut self, stop: &AtomicBool) {
+        while catch_unwind(AssertUnwindSafe(|| self.rounds(stop))).is_err() {
+            std::thread::sleep(AFTER_PANIC);
+        }
+    }
+
+    fn rounds(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             if self.round() == 0 {
                 if self.to_worker.is_full() {

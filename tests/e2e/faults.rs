@@ -19,7 +19,7 @@ fn put(lab: &Lab, fault: &Value) {
     stream.write_all((line + "\n").as_bytes()).expect("the daemon reads requests");
     stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
     // An answer, or the end of the connection.
-    let _: usize = stream.read(&mut [0; 4096]).expect("one of the two");
+    let _length = stream.read(&mut [0; 4096]).expect("one of the two");
 }
 
 /// A series of the daemon's own metrics; 0 if there is none.

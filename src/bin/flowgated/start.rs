@@ -55,9 +55,6 @@ use super::tables;
 /// How long a change that is being stored may keep the daemon from its end.
 const LAST_SAVE: Duration = Duration::from_secs(2);
 
-/// After a panic of the host's thread, until it goes on: one that panics again and again is to cost little.
-const AFTER_PANIC: Duration = Duration::from_millis(100);
-
 /// And flow records that are being written, after that.
 const LAST_RECORDS: Duration = Duration::from_millis(500);
 
@@ -306,10 +303,7 @@ impl Threads {
             if let Err(error) = &registered {
                 tracing::warn!(name: "host_thread_unknown", %error, "the host's thread is not known to DPDK");
             }
-            // A frame over which it panics is lost, and those after it are moved.
-            while catch_unwind(AssertUnwindSafe(|| mover.run(&stop))).is_err() {
-                std::thread::sleep(AFTER_PANIC);
-            }
+            mover.run(&stop);
             drop(mover);
             drop(registered);
         };

@@ -114,6 +114,12 @@ impl Failovers {
         (self.kept.iter().cloned().collect(), self.recorder.next_id())
     }
 
+    /// As if the thread that writes had panicked, for tests.
+    #[cfg(test)]
+    pub(super) fn lose_thread(&mut self) {
+        self.writer.under_way = Some(channel().1);
+    }
+
     /// Whether nothing is being written, for tests.
     #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {

@@ -138,6 +138,32 @@ fn a_flood_of_either_side_is_bounded_by_the_rings_and_a_round() {
 }
 
 #[test]
+fn a_frame_over_which_the_mover_panics_is_lost_and_those_after_it_are_moved() {
+    let link = MemoryLink::default();
+    link.with(|sides| sides.sends.extend([b"poison".to_vec(), b"frame".to_vec()]));
+    let counters = Arc::new(HostCounters::default());
+    let host = HostInterface { interface: A, link, counters: Arc::clone(&counters) };
+    let packet = |frame: &[u8]| {
+        assert_ne!(frame, b"poison", "on purpose");
+        Some(MemoryBuf::new(frame))
+    };
+    let (mut mover, mut ports) = HostMover::<MemoryBuf, _>::new(1, vec![host], packet);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| mover.run(&stop));
+        let began = std::time::Instant::now();
+        let from = ports[0].from.as_mut().expect("worker 0 has it");
+        while from.is_empty() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let came = from.pop().expect("the frame after it");
+        assert_eq!(came.packet.bytes(), b"frame");
+    });
+    assert_eq!(counted(&counters), [0, 1, 0]);
+}
+
+#[test]
 fn frames_that_find_no_buffer_are_counted() {
     let link = MemoryLink::default();
     link.with(|sides| sides.sends.push_back(b"frame".to_vec()));

@@ -423,6 +423,20 @@ fn a_disk_that_takes_no_record_delays_nothing_and_is_told() {
 }
 
 #[test]
+fn records_whose_thread_panicked_are_told_as_not_stored_and_written_again() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        bench.health(HealthState::Healthy, HealthState::Unhealthy);
+        bench.core.inner.borrow_mut().failovers.lose_thread();
+        bench.core.follow_failovers();
+        let list = bench.core.failovers();
+        assert!(list.not_stored.is_some_and(|fault| fault.contains("panicked")));
+        bench.core.end();
+        assert!(bench.stored().is_some_and(|text| text.contains("\"Id\":1")), "tried again at the end");
+    });
+}
+
+#[test]
 fn a_disk_that_hangs_keeps_a_daemon_from_its_end_for_seconds_only() {
     let one_thread =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
