@@ -131,7 +131,7 @@ fn the_view_says_what_is_wrong_first_and_gives_the_terminal_back() {
     let lines: Vec<&str> = screen.lines().collect();
     assert!(lines[0].starts_with("flowgate "), "{screen}");
     assert!(
-        lines[2].starts_with("!! fw/10.0.0.2 is unhealthy for 1m 0s, its 125 flows stay with it"),
+        lines[2].starts_with("!! fw/10.0.0.2 is unhealthy (Request timed out): its flows hang; for 1m 0s"),
         "{screen}"
     );
     let place = |word: &str| {
