@@ -70,6 +70,15 @@ fn datagrams(pair: &(UdpSocket, UdpSocket), stop: &AtomicBool) -> (u64, u64) {
     })
 }
 
+/// Has a stream of datagrams end, also when the test fails in its midst.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_control_core_that_panics_is_followed_by_another_and_no_packet_is_lost() {
     let lab = Lab::started(2, Attributes::default());
@@ -81,13 +90,15 @@ fn a_control_core_that_panics_is_followed_by_another_and_no_packet_is_lost() {
     let (first, second) = (generation(&lab), 1 - lab.appliance_at(before[0].target));
     std::thread::scope(|scope| {
         let stream = scope.spawn(|| datagrams(&pair, &stop));
+        let ends = Ends(&stop);
         lab.deregister(second);
         let drains_from = Instant::now();
         for (restarts, fault) in [(1.0, "control-panic"), (2.0, "task-panic")] {
             let since = Instant::now();
             put(&lab, &json!({"Fault": fault}));
             let took = wait_for_restarts(&lab, restarts, since);
-            assert!(took < Duration::from_secs(1), "{fault}: it took {took:?}");
+            // A tenth of a second on a quiet machine; others may build on this one.
+            assert!(took < Duration::from_secs(3), "{fault}: it took {took:?}");
         }
         assert_eq!(generation(&lab), first + 1, "the state that was stored last");
         assert_eq!(lab.state_of(second).expect("it drains").0, "draining");
@@ -105,7 +116,7 @@ fn a_control_core_that_panics_is_followed_by_another_and_no_packet_is_lost() {
         let other = json!(lab.appliances[1 - second].address);
         let changed = |event: &&Value| event["Event"] == "TargetHealthChanged" && event["Target"] == other;
         assert_eq!(told.iter().find(changed), None, "what was known of the others' health goes on");
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
         let (sent, came) = stream.join().expect("no panic");
         assert!(sent > 500, "{sent}");
         assert_eq!(sent, came, "datagrams lost");
