@@ -247,7 +247,10 @@ fn what_cannot_be_put_back_is_tried_again() {
     let output = fake.run("--undo --yes");
     let said = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("this could not be put back, and --undo tries it again: driverctl {FREE}")), "{said}");
+    assert!(
+        said.contains(&format!("this could not be put back, and --undo tries it again: driverctl {FREE}")),
+        "{said}"
+    );
     assert_eq!(fake.read("etc/security/limits.d/flowgate.conf"), "# an older one\n", "the rest was");
     fs::write(fake.tools().join("driverctl"), driverctl).expect("writable");
     fake.must("--undo --yes");
