@@ -15,7 +15,8 @@ type Items = BTreeMap<(String, String), (String, String)>;
 /// What the doctor says, by item and object: the verdict and the command; and its exit code.
 fn doctor(lab: &Lab) -> (Items, i32) {
     let mut command = lab.router.command(env!("CARGO_BIN_EXE_flowgate"));
-    let output = command.args(["doctor", "--json", "--config"]).arg(lab.path("node.toml")).output();
+    let output =
+        command.args(["doctor", "--json", "--probe", "--config"]).arg(lab.path("node.toml")).output();
     let output = output.expect("the command runs");
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -63,6 +64,7 @@ fn beside_a_living_gateway_it_finds_what_was_broken_and_what_mends_it() {
         ("tunnel-port", String::new()),
         ("mtu-device", "under".to_owned()),
         ("mtu-target-side", "under".to_owned()),
+        ("target-path", String::new()),
         ("check-route", String::new()),
         ("neighbours", String::new()),
     ] {
@@ -95,6 +97,11 @@ fn beside_a_living_gateway_it_finds_what_was_broken_and_what_mends_it() {
         lab.router.output(&command);
     }
     lab.set_link(1, "up");
+    // A switch on the way to the other that carries less.
+    lab.underlay.ip("link set a1 mtu 1500");
+    let narrow = lab.appliances[0].address.to_string();
+    assert_eq!(verdict(&lab, "target-path", &narrow), "warning");
+    lab.underlay.ip("link set a1 mtu 1600");
     assert_eq!(verdict(&lab, "reverse-path", "under"), "ok");
     assert_eq!(verdict(&lab, "mtu-target-side", "under"), "ok");
     wait_for("the neighbour to be known again", Duration::from_secs(30), || {

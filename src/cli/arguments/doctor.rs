@@ -17,6 +17,9 @@ pub(in crate::cli) struct DoctorFlags {
     /// It has addresses, names and tags, and no secrets.
     #[arg(long, value_name = "PATH")]
     pub(in crate::cli) record: Option<PathBuf>,
+    /// Also send each target a ping as long as the target side carries, and a short one: what lies between must carry both.
+    #[arg(long, conflicts_with = "root")]
+    pub(in crate::cli) probe: bool,
     /// Show only what is not well.
     #[arg(long)]
     pub(in crate::cli) brief: bool,

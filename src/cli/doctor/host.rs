@@ -50,6 +50,7 @@ enum Source {
 #[derive(Debug)]
 pub struct Host {
     source: Source,
+    probes: bool,
     seen: RefCell<BTreeMap<String, Entry>>,
 }
 
@@ -58,6 +59,12 @@ impl Host {
     #[must_use]
     pub fn live() -> Host {
         Host::of(Source::Live)
+    }
+
+    /// The same, which may send packets to find out.
+    #[must_use]
+    pub fn probing(self) -> Host {
+        Host { probes: true, ..self }
     }
 
     /// What a record lists.
@@ -82,12 +89,17 @@ impl Host {
     }
 
     fn of(source: Source) -> Host {
-        Host { source, seen: RefCell::default() }
+        Host { source, probes: false, seen: RefCell::default() }
     }
 
     /// Whether this is the machine that we run on.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.source, Source::Live)
+    }
+
+    /// Whether packets may be sent to find out.
+    pub(super) fn may_probe(&self) -> bool {
+        self.probes
     }
 
     /// All that was read so far, by its path.

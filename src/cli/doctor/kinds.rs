@@ -1,7 +1,7 @@
 //! Every item that the doctor looks at: its id, its area, why it matters, and the function that looks. The table is what
 //! docs/bare-metal.md is made of.
 
-use super::checks::{cards, cores, gateway, links, memory, network, permissions};
+use super::checks::{cards, cores, gateway, links, memory, network, permissions, targets};
 use super::facts::Facts;
 use super::items::Items;
 use serde::{Deserialize, Serialize};
@@ -154,13 +154,15 @@ kinds! {
         "A strict filter drops what comes in where the kernel would not answer by: answers to health checks, so that targets look dead.";
     TunnelPort = "tunnel-port", Network, network::tunnel_port,
         "Another program on UDP 6081 takes what appliances return, and keeps the daemon from starting.";
-    MtuDevice = "mtu-device", Network, network::mtu_device,
+    MtuDevice = "mtu-device", Network, targets::mtu_device,
         "A device with a smaller MTU than its port is configured with drops the longest packets, or keeps the daemon from starting.";
-    MtuTargetSide = "mtu-target-side", Network, network::mtu_target_side,
+    MtuTargetSide = "mtu-target-side", Network, targets::mtu_target_side,
         "GENEVE takes 68 bytes: what does not fit is fragmented, or its sender told to send less, which firewalls like to lose.";
-    CheckRoute = "check-route", Network, network::check_route,
+    TargetPath = "target-path", Network, targets::target_path,
+        "Every switch on the way to a target, and the target itself, must carry packets of the target side's full size: one that does not loses them without a word.";
+    CheckRoute = "check-route", Network, targets::check_route,
         "Health checks go by the kernel's routes: one that leaves by another interface than the tunnel's says nothing of the way that traffic takes.";
-    Neighbours = "neighbours", Network, network::neighbours,
+    Neighbours = "neighbours", Network, targets::neighbours,
         "Packets to a target whose link-layer address is not known are dropped, whatever its health checks say.";
 
     ConfigurationMode = "configuration-mode", Permissions, permissions::configuration,

@@ -29,6 +29,7 @@ use std::path::Path;
 /// Looks at the host and prints what was found, or records what was read.
 pub(super) fn run(output: &Output, socket: &Path, flags: &DoctorFlags) -> Result<(), CliError> {
     let host = match &flags.root {
+        None if flags.probe => Host::live().probing(),
         None => Host::live(),
         Some(path) => Host::open(path).map_err(CliError::Misnamed)?,
     };

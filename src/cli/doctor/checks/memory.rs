@@ -26,6 +26,15 @@ fn reserve(sizes: &[PageSize], more_mb: u64) -> String {
     format!("scripts/setup --hugepages {} --yes", has + more_mb.div_ceil(2))
 }
 
+/// The command that has what is reserved now be so at each boot.
+fn again(sizes: &[PageSize]) -> String {
+    let words = sizes.iter().filter(|size| size.total > 0).map(|size| match size.kib {
+        2048 => format!("--hugepages {} ", size.total),
+        _ => format!("--hugepages-1g {} ", size.total),
+    });
+    format!("scripts/setup {}--yes", words.collect::<String>())
+}
+
 /// `512 of 2 MiB (200 free)`.
 fn in_words(sizes: &[PageSize]) -> String {
     let reserved: Vec<_> = sizes.iter().filter(|size| size.total > 0).collect();
@@ -188,7 +197,7 @@ pub(in super::super) fn boot(facts: &Facts, items: &mut Items) {
             None,
             Verdict::Advice,
             "nothing was found that reserves them again at the next boot",
-            reserve(sizes, 0),
+            again(sizes),
         ),
         (found, _) => items.ok(Kind::HugepagesBoot, None, format!("reserved at boot by {}", listed(found))),
     }

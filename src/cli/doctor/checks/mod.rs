@@ -8,6 +8,7 @@ pub(super) mod links;
 pub(super) mod memory;
 pub(super) mod network;
 pub(super) mod permissions;
+pub(super) mod targets;
 
 /// `one port`, `3 ports`.
 fn counted(count: usize, noun: &str) -> String {

@@ -5,15 +5,18 @@ mod devices;
 mod gateway;
 mod machine;
 mod network;
+mod probe;
 
 pub(super) use daemon::{Daemon, WorkerFacts};
 pub(super) use devices::{Companion, Ethtool, PciDevice};
 pub(super) use gateway::{Gateway, Missing};
 pub(super) use machine::{Cores, Memory, PageSize};
 pub(super) use network::Network;
+pub(super) use probe::Answered;
 
 use super::host::Host;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 /// Where the package has `scripts/setup`.
@@ -38,6 +41,8 @@ pub struct Facts {
     pub(super) capabilities: Option<u64>,
     /// Whom the daemon runs as, where it runs.
     pub(super) user: Option<u32>,
+    /// What each target answered to pings, and how long the long one was; none: they were not asked for.
+    pub(super) probes: Option<BTreeMap<Ipv4Addr, (u16, Answered)>>,
     /// Where `scripts/setup` is: the package's, if it is installed.
     pub(super) setup: String,
     /// What is there and could not be read.
@@ -60,6 +65,7 @@ impl Facts {
         let vfio = devices::Vfio::read(host);
         let (user, capabilities) = rights(host, daemon.pid());
         let user = user.filter(|_| daemon.pid().is_some());
+        let probes = probe::of_targets(host, &gateway);
         let setup = host.mode(PACKAGED_SETUP).map_or("scripts/setup", |_| PACKAGED_SETUP).to_owned();
         let refused = host.refused();
         Facts {
@@ -74,6 +80,7 @@ impl Facts {
             network,
             capabilities,
             user,
+            probes,
             setup,
             refused,
         }
