@@ -90,7 +90,7 @@ impl Readiness {
     /// Of workers that are not to be there, `is_enough` says whether that will do.
     fn workers(&self, within: Duration, is_enough: bool) -> Condition {
         if self.is_idle {
-            let words = "there are none, as the node's configuration has no ports".to_owned();
+            let words = "the node is idle, as its configuration has no ports".to_owned();
             return Condition { name: "workers", holds: is_enough, words };
         }
         let stuck = self.silent_for.iter().enumerate().filter(|(_, silent)| **silent >= within);
@@ -268,7 +268,7 @@ mod tests {
     fn a_node_without_ports_is_healthy_and_not_ready() {
         let idle = Readiness { is_idle: true, ..Readiness::default() };
         assert!(idle.is_healthy() && !idle.is_ready());
-        assert_eq!(idle.of_readiness()[0].words, "there are none, as the node's configuration has no ports");
+        assert_eq!(idle.of_readiness()[0].words, "the node is idle, as its configuration has no ports");
     }
 
     #[test]
