@@ -45,6 +45,14 @@ fn look() -> Look {
 }
 
 #[test]
+fn the_phases_of_a_drain_go_from_its_end() {
+    let mut record = failover();
+    record["Cause"] = json!("deregistration");
+    let named: Vec<String> = phases(&read(record)).into_iter().map(|(what, _)| what).collect();
+    assert_eq!(named[1..3], ["end of the drain to the last worker", "end of the drain to first reset"]);
+}
+
+#[test]
 fn a_failover_is_a_timeline_with_its_phases_and_sums() {
     let shown = whole(&read(failover()), &look());
     for line in [

@@ -96,6 +96,7 @@ mod tests {
 
     #[test]
     fn where_it_is_tight_what_is_wrong_stays_longest() {
+        assert_eq!(shares(&parts(2), 16), [2, 1, 6, 1, 2, 0], "the events go first");
         assert_eq!(shares(&parts(2), 12), [2, 1, 5, 1, 0, 0]);
         assert_eq!(shares(&parts(2), 5), [2, 0, 2, 0, 0, 0]);
         assert_eq!(shares(&parts(2), 3), [1, 0, 1, 0, 0, 0]);

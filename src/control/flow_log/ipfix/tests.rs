@@ -129,3 +129,14 @@ fn what_a_collector_gets_is_what_was_added_and_what_was_lost() {
     exporter.tend(NotSent { records: 3, packets: 9, bytes: 900 }, start + TEMPLATES_EVERY).unwrap();
     assert_eq!(read()[16..18], TEMPLATE_SET.to_be_bytes(), "again, as one may have been lost");
 }
+
+/// RFC 7011 3.2: the first bit says whether an enterprise's number follows; RFC 5103 6.1: 29305 is that of the reverse.
+#[test]
+fn a_field_of_an_enterprise_is_marked_and_one_of_iana_is_not() {
+    let mut messages = Messages::new(1, 1400);
+    messages.add_templates();
+    let (message, _) = messages.take(UNIX_EPOCH);
+    let has = |field: &[u8]| message.windows(field.len()).any(|bytes| bytes == field);
+    assert!(has(&[0x80, 24, 0, 8, 0, 0, 0x72, 0x79]), "reversePacketTotalCount or its like: {message:?}");
+    assert!(has(&[0, 82, 0xff, 0xff]), "interfaceName: {message:?}");
+}

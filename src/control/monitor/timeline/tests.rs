@@ -185,3 +185,23 @@ fn places_are_read_as_they_are_written() {
         assert_eq!(Place::parse(bad), None, "{bad}");
     }
 }
+
+#[test]
+fn single_resets_are_a_sample_and_those_beyond_it_are_not_forgotten() {
+    let mut timeline = Timeline::new(at(0));
+    for port in 0..u16::try_from(KEPT_SAMPLES).unwrap() + 10 {
+        let what = What::TcpReset {
+            endpoint: "lan".to_owned(),
+            target_group: "fw".to_owned(),
+            target: None,
+            trigger: ResetTrigger::Unhealthy,
+            sent_to: Ipv4Addr::LOCALHOST.into(),
+            sent_to_port: port,
+            peer: Ipv4Addr::LOCALHOST.into(),
+            peer_port: 443,
+        };
+        timeline.take(Event { at: at(port.into()), what });
+    }
+    let view = timeline.view(at(1000));
+    assert_eq!((view.entries.len(), view.forgotten), (KEPT_SAMPLES, 0));
+}
