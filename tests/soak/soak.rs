@@ -463,7 +463,9 @@ impl Soak {
         });
         let gateway = self.lab.gateway.as_mut().expect("it runs");
         gateway.events = rpc.subscribe();
-        self.events = 0;
+        // A new control core counts anew what it had added up; resets are of the whole life still to be seen.
+        (self.counters, self.events, self.resets_of_life) = (BTreeMap::new(), 0, 0);
+        self.life_begun.1 = now();
         self.history.hears_again(now());
         // What it had begun for others has ended with it.
         self.flow_log = false;
