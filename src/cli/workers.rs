@@ -46,15 +46,16 @@ pub(super) fn all(result: &Workers, look: &Look) -> String {
         // An older daemon's answer.
         return shown;
     }
-    shown.push_str(&format!("\n{}", sentence(&tables.message)));
+    let mut told = sentence(&tables.message);
     if let Some(ms) = tables.gap_milliseconds {
-        shown.push_str(&format!(" Nothing was forwarded for {ms} ms."));
+        told.push_str(&format!(" Nothing was forwarded for {ms} ms."));
     }
     if tables.adopt_seconds > 0 {
         let seconds = tables.adopt_seconds;
-        shown.push_str(&format!(" For {seconds} s yet, TCP packets of no flow begin one."));
+        told.push_str(&format!(" For {seconds} s yet, TCP packets of no flow begin one."));
     }
     shown.push('\n');
+    shown.push_str(&look.paragraph("", &told));
     shown
 }
 

@@ -84,7 +84,7 @@ fn a_wait_ends_with_what_it_is_for_or_gives_up_with_exit_code_4() {
     let said = String::from_utf8(initial.stderr).unwrap();
     assert_eq!(
         said,
-        "flowgate: gave up after 0.3s: 0 of 1 healthy; 10.0.0.9 is initial (Elb.RegistrationInProgress)\n"
+        "flowgate: gave up after 300ms: 0 of 1 healthy; 10.0.0.9 is initial (Elb.RegistrationInProgress)\n"
     );
     let wait = |what: &[&str]| {
         let arguments = [&["wait"], what, &["--timeout", "100ms"]].concat();
