@@ -8,6 +8,7 @@ use super::node::{NodeConfig, Port};
 use crate::datapath::fragments::HELD;
 use crate::datapath::outbound::{HANDOFF_RING, SPILL};
 use crate::datapath::waiting;
+use crate::flow::{self, FilePages};
 use crate::io::BURST;
 
 /// Bytes before a frame in its buffer: room for the headers that are put in front.
@@ -26,9 +27,6 @@ const _: () = assert!(HOST_PACKETS as usize >= 2 * HOST_RING + POOL_CACHE as usi
 
 /// What DPDK needs besides packets: its own tables, rings of virtual devices.
 const EAL_MEMORY_MB: u32 = 64;
-
-/// What a flow takes in a worker's table at most: its entry, its share of the index and of the queues.
-pub const TABLE_BYTES_A_FLOW: u64 = 90;
 
 /// Whether any interface may need a tap.
 #[must_use]
@@ -78,24 +76,7 @@ pub fn packet_memory_mb(config: &NodeConfig) -> u32 {
 /// Memory of one worker's flow table in MiB, rounded up.
 #[must_use]
 pub fn table_memory_mb(config: &NodeConfig) -> u64 {
-    (u64::from(config.workers.flow_capacity()) * TABLE_BYTES_A_FLOW).div_ceil(1 << 20)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::flow::{HashSeed, Pages, Table, TableConfig};
-    use crate::id::WorkerId;
-
-    #[test]
-    fn a_table_takes_what_is_reckoned_with_and_not_much_less() {
-        for capacity in [1 << 10, 1 << 16, 1 << 18] {
-            let seed = HashSeed::from_secret(&[7; 32]);
-            let config = TableConfig { capacity, worker: WorkerId(0), workers: 2, pages: Pages::Small, seed };
-            let bytes = Table::new(config).expect("memory").bytes() as u64;
-            let reckoned = u64::from(capacity) * TABLE_BYTES_A_FLOW;
-            // A small one is rounded up to whole pages.
-            assert!(bytes <= reckoned + 4096 && bytes * 10 > reckoned * 9, "{capacity}: {bytes}, {reckoned}");
-        }
-    }
+    // A capacity that no table has is refused with the configuration.
+    let bytes = flow::file_bytes(config.workers.flow_capacity(), FilePages::Small).unwrap_or(0);
+    (bytes as u64).div_ceil(1 << 20)
 }

@@ -85,7 +85,7 @@ pub use config::{Inserted, NewEntry, NotInserted, TableConfig, TableError};
 pub(super) use header::Header;
 pub use header::{Beat, LAYOUT, NotThisTable};
 pub use look_up::{Guess, Probe, StaleCookie};
-pub use made::{InFile, NotFound};
+pub use made::{InFile, NotFound, file_bytes};
 pub use takeover::{Keep, TakenOver};
 
 /// An entry of one table. Good until its flow is removed; after that it may be another flow's, which the

@@ -57,7 +57,7 @@ fn what_is_not_well_is_told_with_its_reason_and_its_command() {
     let shown = text(&doctor(&["--root", &host("two-sockets"), "--brief"]).stdout);
     for words in [
         "warning      NUMA node 1: 0 MiB are free there",
-        "to mend it: scripts/setup --hugepages 1785 --node 1 --yes",
+        "to mend it: scripts/setup --hugepages 1801 --node 1 --yes",
         "why it matters: Memory of another NUMA node",
         "more of it: docs/bare-metal.md#hugepages-node",
         // The same of several ports is said once.

@@ -47,9 +47,8 @@ struct Sizes {
     bytes: usize,
 }
 
-impl TableConfig {
-    fn sizes(&self) -> Result<Sizes, TableError> {
-        let capacity = self.capacity;
+impl Sizes {
+    fn of(capacity: u32) -> Result<Sizes, TableError> {
         if !(1..=MAX_CAPACITY).contains(&capacity) {
             return Err(TableError::Capacity(capacity));
         }
@@ -61,13 +60,32 @@ impl TableConfig {
         Ok(Sizes { buckets, queue, bytes })
     }
 
+    /// With the link-layer headers, which only a table in a file has.
+    fn in_file(&self, pages: FilePages) -> usize {
+        let links = (usize::from(LINKS) + 1) * size_of::<KeptLink>() + 64;
+        pages.whole(self.bytes.saturating_add(links))
+    }
+}
+
+/// How long a file for a table of so many flows is, in bytes.
+///
+/// # Errors
+/// If the capacity is out of range.
+pub fn file_bytes(capacity: u32, pages: FilePages) -> Result<usize, TableError> {
+    Ok(Sizes::of(capacity)?.in_file(pages))
+}
+
+impl TableConfig {
+    fn sizes(&self) -> Result<Sizes, TableError> {
+        Sizes::of(self.capacity)
+    }
+
     /// How long a file for such a table is.
     ///
     /// # Errors
     /// If the capacity is out of range.
     pub fn file_bytes(&self, pages: FilePages) -> Result<usize, TableError> {
-        let links = (usize::from(LINKS) + 1) * size_of::<KeptLink>() + 64;
-        Ok(pages.whole(self.sizes()?.bytes.saturating_add(links)))
+        file_bytes(self.capacity, pages)
     }
 
     fn identity(&self, making: u64) -> Result<Identity, TableError> {
