@@ -71,10 +71,17 @@ impl Forwarder for WorkerLoop {
 }
 
 impl WorkerLoop {
-    /// Sets the worker's time forward.
+    /// Lets time pass for the worker, in steps that it does not take for pauses.
     pub fn advance(&mut self, ms: u32) {
-        self.last = self.last.wrapping_add(ms);
-        self.resume();
+        const STEP: u32 = 250;
+        let mut left = ms;
+        while left > 0 {
+            let step = left.min(STEP);
+            self.last = self.last.wrapping_add(step);
+            self.resume();
+            self.round();
+            left -= step;
+        }
     }
 }
 
