@@ -38,7 +38,7 @@ use flowgate::id::{EndpointId, GatewayId, Millis, PortId};
 use flowgate::io::clock::Clock;
 use flowgate::wire::tcp::TcpFlags;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -352,6 +352,7 @@ impl Service for Fake {
                 (("fw".to_owned(), address(2)), times(300, 2100, 3000)),
             ]
             .into(),
+            sent_to: BTreeSet::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What an audit goes by, gathered in one go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub struct NodeFigures {
     pub entrances: Vec<Entrance>,
     /// How fast each target answers its checks, by group and address.
     pub answers: BTreeMap<(String, Ipv4Addr), AnswerTimes>,
+    /// The targets, by group and address, that return nothing and were sent packets within the last ten seconds.
+    pub sent_to: BTreeSet<(String, Ipv4Addr)>,
 }
 
 /// A port of an endpoint.
@@ -112,6 +114,8 @@ pub struct TargetFacts {
     pub would_end: u64,
     /// What the traffic says of it.
     pub in_band: Option<InBandView>,
+    /// Whether it was sent packets within the last ten seconds. Only of one that returns none it is known.
+    pub is_sent_to: bool,
     /// Whether packets reach it: its next hop's link-layer address is known.
     pub reachable: bool,
     /// How fast it answers its checks.
@@ -161,6 +165,7 @@ fn group_facts(service: &dyn Service, state: &State, node: &NodeFigures, group: 
             flows: status.flows,
             would_end: status.would_die,
             in_band: status.in_band,
+            is_sent_to: node.sent_to.contains(&key),
             reachable: status.neighbour.mac.is_some(),
             answers: node.answers.get(&key).copied().unwrap_or_default(),
         }

@@ -98,8 +98,8 @@ kinds! {
         "The checks have decided by then: the evidence of the traffic comes too late to bring anything.";
 
     // How it stands now.
-    HealthyButSilent = "healthy-but-silent", Critical,
-        "It answers its checks and returns nothing of what it is sent: its flows are dead, and new ones follow.";
+    HealthyButSilent = "healthy-but-silent", Warning,
+        "It answers its checks and returns nothing of what it is sent: unless it drops all of that on purpose, its flows are dead, and new ones follow.";
     NobodyHealthy = "nobody-healthy", Critical,
         "New flows are given to targets that fail their checks (fail open), as there is no other.";
     SomeUnhealthy = "some-unhealthy", Warning,

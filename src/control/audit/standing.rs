@@ -2,11 +2,10 @@
 
 use super::facts::{Facts, GroupFacts, TargetFacts};
 use super::kinds::{Kind, with_command};
-use crate::control::duration::milliseconds;
 use crate::control::explain::words::set;
 use crate::control::health::HealthState;
 use crate::control::socket::views::Finding;
-use crate::control::troubles::limits::TARGET_SILENT;
+use crate::control::troubles::limits::is_silent;
 
 pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
     if group.balancer.is_none() {
@@ -40,10 +39,9 @@ pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
 }
 
 fn silent(group: &GroupFacts, target: &TargetFacts) -> Option<Finding> {
-    let in_band = target.in_band.filter(|in_band| in_band.silent_for_ms >= milliseconds(TARGET_SILENT))?;
-    if target.state != HealthState::Healthy {
-        return None;
-    }
+    let in_band = target
+        .in_band
+        .filter(|in_band| is_silent(target.state, in_band.silent_for_ms, target.is_sent_to))?;
     let what = format!(
         "Target {} is healthy by its checks and has returned nothing of what it was sent for {} ms; it has {} live flows.",
         target.address, in_band.silent_for_ms, target.flows

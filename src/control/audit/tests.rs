@@ -41,6 +41,7 @@ fn target(last: u8) -> TargetFacts {
         flows: 200,
         would_end: 150,
         in_band: Some(InBandView { packets_to_target: 9, packets_from_target: 9, silent_for_ms: 0 }),
+        is_sent_to: true,
         reachable: true,
         answers: AnswerTimes {
             count: 100,
@@ -291,6 +292,15 @@ fn a_bound_is_where_it_is_said_to_be() {
                     Some(InBandView { packets_to_target: 9, packets_from_target: 4, silent_for_ms: 999 });
             }),
         ),
+        (
+            Kind::HealthyButSilent,
+            changed(|facts| {
+                let idle = &mut facts.groups[0].targets[0];
+                idle.in_band =
+                    Some(InBandView { packets_to_target: 9, packets_from_target: 4, silent_for_ms: 9_000_000 });
+                idle.is_sent_to = false;
+            }),
+        ),
         (Kind::SilenceTooLate, but("silence_ms\": 500", "silence_ms\": 1999")),
         (Kind::TargetSideMtu, changed(|facts| facts.node.target_side_mtu = 1568)),
         (Kind::TargetSideMtuV6, changed(|facts| facts.node.target_side_mtu = 1348)),
@@ -298,6 +308,22 @@ fn a_bound_is_where_it_is_said_to_be() {
         (Kind::DetectionSlow, but("interval_ms\": 1000", "interval_ms\": 4750")),
     ] {
         assert!(!kinds(&facts).contains(&kind.id().to_owned()), "{}", kind.id());
+    }
+}
+
+/// What `get-overview` and the alerts tell of too is as bad there: a test of theirs holds those two to each other.
+#[test]
+fn what_is_a_trouble_too_is_as_bad_as_it_is_there() {
+    use crate::control::troubles::Kind as Trouble;
+    for (kind, trouble) in [
+        (Kind::HealthyButSilent, Trouble::TargetSilent),
+        (Kind::NobodyHealthy, Trouble::NobodyHealthy),
+        (Kind::Unreachable, Trouble::TargetUnreachable),
+        (Kind::NoTarget, Trouble::NoTarget),
+        (Kind::NoListener, Trouble::NoListener),
+        (Kind::TableFilling, Trouble::TableFilling),
+    ] {
+        assert_eq!(kind.severity(), trouble.severity(), "{}", kind.id());
     }
 }
 

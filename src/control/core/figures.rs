@@ -25,12 +25,15 @@ impl Core {
             let view = inner.health.view(key)?;
             Some(((key.group.to_string(), key.address), view.answers))
         });
+        let watch = self.watch.borrow();
+        let sent_to = inner.slots.iter().filter(|(key, _)| watch.recent().is_sent_to(key));
         NodeFigures {
             zone: node.scope.zone.as_ref().map(ToString::to_string),
             target_side: name(node.underlay.port.index()),
             target_side_mtu: node.underlay.mtu,
             entrances: entrances.collect(),
             answers: answers.collect(),
+            sent_to: sent_to.map(|(key, _)| (key.group.to_string(), key.address)).collect(),
         }
     }
 }

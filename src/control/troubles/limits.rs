@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::control::duration::milliseconds;
+use crate::control::health::HealthState;
 use crate::control::heartbeat::STUCK_AFTER;
 use crate::datapath::counters::DropReason;
 
@@ -12,6 +14,12 @@ pub const WORKER_STILL: Duration = STUCK_AFTER;
 /// A target that has been sent packets and has returned none for so long is not slow but dumb. Less may only be that
 /// it was looked at while a packet was with it.
 pub const TARGET_SILENT: Duration = Duration::from_secs(1);
+
+/// Whether a target that passes its checks returns nothing of what it is sent. One that `is_sent_to` no more may
+/// be silent for ever, and nothing is wrong.
+pub fn is_silent(state: HealthState, silent_for_ms: u64, is_sent_to: bool) -> bool {
+    state == HealthState::Healthy && silent_for_ms >= milliseconds(TARGET_SILENT) && is_sent_to
+}
 
 /// A flow table this full, in percent, fills with the next peak; then flows are turned away.
 pub const TABLE_FILLING_PERCENT: u64 = 85;

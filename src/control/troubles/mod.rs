@@ -51,6 +51,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// What came in the last minute, by the overviews that were judged.
+    pub fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
     /// Puts into `overview` what is judged of it: what is wrong, whether the node is ready, and what came in the
     /// last minute.
     pub fn judge(&mut self, overview: &mut Overview, standing: &Standing) {

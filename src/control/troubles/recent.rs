@@ -100,6 +100,11 @@ impl Recent {
         looks.filter_map(|(_, grown)| grown.get(count)).sum()
     }
 
+    /// Whether a target that returns nothing was sent packets [just now](JUST_NOW).
+    pub fn is_sent_to(&self, target: &TargetKey) -> bool {
+        self.within(JUST_NOW, &Count::SentTo(target.clone())) > 0
+    }
+
     /// How much there was of it a second, [just now](JUST_NOW).
     #[expect(clippy::cast_precision_loss, reason = "to three digits, for people")]
     pub fn per_second(&self, count: &Count) -> f64 {

@@ -1,10 +1,9 @@
 //! Targets that do not take their part, and those that are on their way out.
 
 use super::balancers::describe;
-use super::limits::TARGET_SILENT;
-use super::recent::{Count, JUST_NOW, MINUTE};
+use super::limits::is_silent;
+use super::recent::{Count, MINUTE};
 use super::{EACH, Finder, Kind, counted, span};
-use crate::control::duration::milliseconds;
 use crate::control::events::Timestamp;
 use crate::control::health::{HealthState, TargetKey};
 use crate::control::socket::views::{TargetGroupOverview, TargetOverview};
@@ -20,7 +19,8 @@ pub(super) fn look(finder: &mut Finder<'_>) {
         unhealthy(group, all(&|one| one.state == HealthState::Unhealthy), finder);
         unreachable(group, &all(&is_unreachable), finder);
         let recent = finder.recent;
-        silent(group, &all(&|one| is_silent(one) && is_sent_to(recent, group, one)), finder);
+        let is_sent_to = |one: &TargetOverview| recent.is_sent_to(&key(group, one));
+        silent(group, &all(&|one| is_silent(one.state, one.silent_for_ms, is_sent_to(one))), finder);
         unavailable(group, &all(&|one| one.state == HealthState::Unavailable), finder);
         drained(group, finder);
         draining(group, &all(&|one| one.drain.is_some()), finder);
@@ -113,16 +113,6 @@ fn unreachable(group: &TargetGroupOverview, targets: &[&TargetOverview], finder:
         ),
         None => (format!("{} targets of {} cannot be sent anything", targets.len(), group.name), None),
     });
-}
-
-/// Whether a target that passes its checks returns nothing of what it is sent.
-fn is_silent(target: &TargetOverview) -> bool {
-    target.state == HealthState::Healthy && target.silent_for_ms >= milliseconds(TARGET_SILENT)
-}
-
-/// Whether it is sent anything now: else it may be silent for ever, and nothing is wrong.
-fn is_sent_to(recent: &super::Recent, group: &TargetGroupOverview, target: &TargetOverview) -> bool {
-    recent.within(JUST_NOW, &Count::SentTo(key(group, target))) > 0
 }
 
 fn silent(group: &TargetGroupOverview, targets: &[&TargetOverview], finder: &mut Finder<'_>) {

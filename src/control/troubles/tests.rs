@@ -407,6 +407,10 @@ fn the_alerts_go_by_the_same_limits() {
             format!("flowgate_worker_heartbeat_age_seconds >= {} ", WORKER_STILL.as_secs_f64()),
         ),
         ("FlowgateTargetSilent", format!("flowgate_target_silent_seconds >= {} and", seconds(TARGET_SILENT))),
+        (
+            "FlowgateTargetSilent",
+            "rate(flowgate_target_processed_packets_total{direction=\"to_target\"}[1m]) > 0 ".to_owned(),
+        ),
         ("FlowgateStoreHangs", format!("flowgate_store_waiting_seconds > {} ", seconds(STORE_WAITS))),
         (
             "FlowgateFlowTableNearlyFull",

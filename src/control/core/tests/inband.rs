@@ -126,3 +126,26 @@ fn what_the_traffic_says_of_a_target_is_shown_also_where_nobody_is_checked_for_i
         assert_eq!(bench.inband(target).0.silent_for_ms, 0, "also between two sweeps");
     });
 }
+
+//
+#[test]
+fn an_audit_is_told_which_of_the_silent_are_sent_packets_now() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let address = [192, 0, 2, 1];
+        let counters = bench.counters.target(bench.slot(address).unwrap());
+        let look = async || {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            bench.core.sweep();
+            bench.core.overview_now(Duration::ZERO);
+            bench.core.figures().sent_to
+        };
+        bench.core.sweep();
+        counters.packets_out.add(1);
+        bench.core.sweep();
+        look().await;
+        assert!(look().await.is_empty(), "it returns nothing, and is sent nothing any more");
+        counters.packets_out.add(1);
+        assert_eq!(look().await, [("fw".to_owned(), address.into())].into());
+    });
+}
