@@ -16,7 +16,13 @@ fn a_node_says_by_a_status_code_whether_it_is_to_be_given_traffic() {
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         assert!(answer.head.to_ascii_lowercase().contains("cache-control: no-store"), "{}", answer.head);
     }
+    let is_taken_out = |told: u8| {
+        let text = served.get("/metrics").body;
+        assert!(text.lines().any(|line| line == format!("flowgate_taken_out {told}")), "{text}");
+    };
+    is_taken_out(0);
     served.node.readiness.lock().unwrap().taken_out = Some("drained by an operator".to_owned());
+    is_taken_out(1);
     let answer = served.get("/readyz");
     assert_eq!(answer.status, 503);
     assert!(answer.body.starts_with("not ready\n"), "{}", answer.body);

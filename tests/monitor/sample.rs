@@ -30,6 +30,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         checks: checks(),
         health_changes: [3, 2, 1, 0, 0, 0],
         detection: Duration::from_millis(200),
+        worst_detection: Duration::from_millis(250),
         interval: Duration::from_millis(100),
     };
     Snapshot {
@@ -43,6 +44,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
         generation: 7,
         is_healthy: true,
         is_ready: true,
+        is_taken_out: false,
         cycles_per_second: 2_600_000_000,
         stored: took,
         not_stored: 1,

@@ -39,9 +39,8 @@ pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
 }
 
 fn silent(group: &GroupFacts, target: &TargetFacts) -> Option<Finding> {
-    let in_band = target
-        .in_band
-        .filter(|in_band| is_silent(target.state, in_band.silent_for_ms, target.is_sent_to))?;
+    let in_band =
+        target.in_band.filter(|in_band| is_silent(target.state, in_band.silent_for_ms, target.is_sent_to))?;
     let what = format!(
         "Target {} is healthy by its checks and has returned nothing of what it was sent for {} ms; it has {} live flows.",
         target.address, in_band.silent_for_ms, target.flows

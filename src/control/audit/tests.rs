@@ -296,8 +296,11 @@ fn a_bound_is_where_it_is_said_to_be() {
             Kind::HealthyButSilent,
             changed(|facts| {
                 let idle = &mut facts.groups[0].targets[0];
-                idle.in_band =
-                    Some(InBandView { packets_to_target: 9, packets_from_target: 4, silent_for_ms: 9_000_000 });
+                idle.in_band = Some(InBandView {
+                    packets_to_target: 9,
+                    packets_from_target: 4,
+                    silent_for_ms: 9_000_000,
+                });
                 idle.is_sent_to = false;
             }),
         ),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::accounts::OfTarget;
 use super::load::{page_kind, page_size};
 use super::{Core, Inner};
+use crate::control::audit::worst_detection_time;
 use crate::control::events::Timestamp;
 use crate::control::health::{HealthState, ReasonCode, TargetKey};
 use crate::control::monitor::metrics::{
@@ -99,6 +100,7 @@ impl Inner {
                 checks: self.health.group_checks(name),
                 health_changes: self.accounts.health_changes(name),
                 detection: check.detection_time(),
+                worst_detection: worst_detection_time(&check),
                 interval: check.interval,
             })
         });
@@ -113,6 +115,7 @@ impl Inner {
             generation: readiness.generation,
             is_healthy: readiness.is_healthy(),
             is_ready: readiness.is_ready(),
+            is_taken_out: readiness.taken_out.is_some(),
             cycles_per_second: self.workers.clock().cycles_per_second(),
             stored: self.stored.clone(),
             not_stored: self.not_stored,

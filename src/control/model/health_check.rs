@@ -104,8 +104,8 @@ pub struct HealthCheckSettings {
 }
 
 impl HealthCheckSettings {
-    /// From a target's death to the decision that it is unhealthy: `interval × unhealthy
-    /// threshold` (H-7).
+    /// From a target's death to the decision that it is unhealthy, at most, where its checks then fail at once:
+    /// `interval × unhealthy threshold` (H-7). Where they time out, a timeout more goes by.
     #[must_use]
     pub fn detection_time(&self) -> Duration {
         self.interval * u32::from(self.unhealthy_threshold)

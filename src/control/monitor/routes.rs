@@ -32,8 +32,8 @@ impl Routes {
         let uri = request.uri();
         match uri.path() {
             "/metrics" => {
-                let is_ready = self.readiness().await.is_ready();
-                self.scrapes.answer(request.headers(), visit, || self.snapshot(is_ready)).await
+                let readiness = self.readiness().await;
+                self.scrapes.answer(request.headers(), visit, || self.snapshot(&readiness)).await
             }
             "/healthz" => ready::health(&self.behind.source.readiness()),
             "/readyz" => ready::readiness(&self.readiness().await),
@@ -54,10 +54,11 @@ impl Routes {
         Readiness { taken_out: file.or(readiness.taken_out), ..readiness }
     }
 
-    fn snapshot(&self, is_ready: bool) -> Snapshot {
+    fn snapshot(&self, readiness: &Readiness) -> Snapshot {
         let (scrapes, scrapes_given_up) = self.scrapes.counts();
         let (streams, streams_refused) = (self.streams.count(), self.streams.refused());
         let monitor = OfMonitor { streams, streams_refused, scrapes, scrapes_given_up };
-        Snapshot { monitor, is_ready, ..self.behind.source.snapshot() }
+        let (is_ready, is_taken_out) = (readiness.is_ready(), readiness.taken_out.is_some());
+        Snapshot { monitor, is_ready, is_taken_out, ..self.behind.source.snapshot() }
     }
 }

@@ -78,9 +78,9 @@ kinds! {
         "A target fails its checks. It is given no new flows while another is healthy.",
         "See to the appliance: what the checks saw is behind its name.";
     FewHealthy = "few-healthy", Critical, ["FlowgateFewHealthyTargets"],
-        "Less than half of the targets of a load balancer's group are healthy.",
+        "More than half of the targets in use of a load balancer's group are unhealthy or cannot be checked, and not all.",
         "Bring targets back before the others have more than they can carry.";
-    TakenOut = "taken-out", Warning, ["FlowgateNotReady"],
+    TakenOut = "taken-out", Warning, [],
         "Somebody took the node out of service: whoever asks /readyz is told to give it no traffic.",
         "Remove the file that is named when the node is to have traffic again.";
     NotReady = "not-ready", Warning, ["FlowgateNotReady"],

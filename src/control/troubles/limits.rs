@@ -27,7 +27,7 @@ pub const TABLE_FILLING_PERCENT: u64 = 85;
 /// A worker that is busy for more of its time, in percent, has no room for a burst of traffic.
 pub const WORKER_BUSY_PERCENT: u64 = 90;
 
-/// Where less of a group's targets are healthy, in percent, the others carry more than twice their share.
+/// Where so many of a group's targets are out that less are left, in percent, these carry more than twice their share.
 pub const FEW_HEALTHY_PERCENT: u64 = 50;
 
 /// A change that has waited for the disk for so long will wait longer: a disk that is only slow takes tenths of a second.

@@ -419,7 +419,7 @@ fn the_alerts_go_by_the_same_limits() {
         ("FlowgateWorkerBusy", format!("worker:flowgate_busy:ratio_rate1m > {} ", part(WORKER_BUSY_PERCENT))),
         (
             "FlowgateFewHealthyTargets",
-            format!("target_group:flowgate_healthy_targets:ratio < {} ", part(FEW_HEALTHY_PERCENT)),
+            format!("target_group:flowgate_targets_out:ratio > {} ", part(100 - FEW_HEALTHY_PERCENT)),
         ),
         ("FlowgatePacketsDropped", format!("{{reason=~\"{}\"}} > {LOST_PER_SECOND} ", faults.join("|"))),
         (

@@ -154,8 +154,9 @@ fn a_scrape_has_every_target_and_how_it_stands() {
         flows.active_tcp_flows.add(2);
         let snapshot = bench.snapshot();
         let settings = &snapshot.groups[0];
-        let seconds = [settings.interval, settings.detection].map(|time| time.as_secs());
-        assert_eq!(seconds, [10, 20], "H-1's interval, and two of them");
+        let times = [settings.interval, settings.detection, settings.worst_detection];
+        let seconds = times.map(|time| time.as_secs());
+        assert_eq!(seconds, [10, 20, 25], "H-1's interval, two of them, and its timeout beside them");
         let [healthy, draining] = &snapshot.targets[..] else { panic!("{:?}", snapshot.targets) };
         assert_eq!(
             (healthy.state, healthy.reason, &*healthy.address),

@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub is_healthy: bool,
     /// Whether the node is to be given traffic.
     pub is_ready: bool,
+    /// Whether somebody took the node out of service.
+    pub is_taken_out: bool,
     /// Cycles of the workers' clock in a second.
     pub cycles_per_second: u64,
     /// How long it took to store a change, until it was on disk.
@@ -185,8 +187,10 @@ pub struct OfGroup {
     pub checks: GroupChecks,
     /// How often its targets came to be in each state.
     pub health_changes: [u64; HealthState::ALL.len()],
-    /// How long it takes to notice that a target is dead, at most (H-7).
+    /// Within what time a dead target is noticed whose checks fail at once: interval times threshold (H-7).
     pub detection: Duration,
+    /// The same at worst: its checks time out.
+    pub worst_detection: Duration,
     /// From one check of a target to the next (H-8).
     pub interval: Duration,
 }

@@ -100,9 +100,18 @@ pub const FAMILIES: &[Family] = &[
     Family::gauge(
         "flowgate_target_group_detection_seconds",
         GROUP,
-        "How long it takes to notice that a target is dead by the group's settings: interval times unhealthy threshold",
+        "Interval times unhealthy threshold, by the group's settings: within what time a dead target is noticed whose checks fail at once, as one's that refuses them",
         |snapshot, out| {
             snapshot.groups.iter().try_for_each(|one| out.gauge(&labels(one), one.detection.as_secs_f64()))
+        },
+    ),
+    Family::gauge(
+        "flowgate_target_group_worst_detection_seconds",
+        GROUP,
+        "The same and a check's timeout: within what time a dead target is noticed at worst, as one that is silent is, whose checks time out",
+        |snapshot, out| {
+            let mut each = snapshot.groups.iter();
+            each.try_for_each(|one| out.gauge(&labels(one), one.worst_detection.as_secs_f64()))
         },
     ),
     Family::gauge(

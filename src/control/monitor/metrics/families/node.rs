@@ -65,6 +65,12 @@ pub const FAMILIES: &[Family] = &[
         |snapshot, out| out.gauge(&[], u64::from(snapshot.is_ready)),
     ),
     Family::gauge(
+        "flowgate_taken_out",
+        &[],
+        "1 if somebody took the node out of service, as the standby of two is: it is not ready, and is not meant to be",
+        |snapshot, out| out.gauge(&[], u64::from(snapshot.is_taken_out)),
+    ),
+    Family::gauge(
         "flowgate_configuration_generation",
         &[],
         "The number of the present configuration of objects",
