@@ -10,6 +10,7 @@ use super::client::{CliError, typed};
 use super::paging;
 use super::table::{Look, number, text};
 use crate::control::failover::{Cause, CheckSeen, EndReason, Failover, Mark};
+use crate::control::shown::span;
 use crate::control::socket::methods::failovers::Failovers;
 use crate::control::socket::methods::page::PageSize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -306,7 +307,7 @@ pub(super) fn long(microseconds: u64) -> String {
         0..10 => format!("{ms}.{rest:03} ms"),
         10..1000 => format!("{ms}.{} ms", rest / 100),
         1000..60_000 => format!("{}.{:03} s", ms / 1000, ms % 1000),
-        _ => super::table::span(ms),
+        _ => span(ms),
     }
 }
 

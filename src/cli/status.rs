@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::table::{Look, span};
+use super::table::Look;
+use crate::control::shown::span;
 use crate::control::socket::views::{Overview, Trouble};
 
 /// What the package calls the node's configuration.

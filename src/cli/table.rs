@@ -8,6 +8,7 @@
 
 use crate::control::events::Timestamp;
 use crate::control::health::HealthState;
+use crate::control::shown::span;
 use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use jiff::tz::TimeZone;
 use ratatui::crossterm::style::{self, Stylize as _};
@@ -242,26 +243,6 @@ pub(super) fn optional(content: Option<impl Display>) -> Cell {
     content.map_or_else(|| text("-"), text)
 }
 
-/// A span of time in its two largest units: `0.3s`, `12.5s`, `4m 12s`, `3h 5m`, `2d 7h`.
-pub(super) fn span(ms: u64) -> String {
-    let seconds = ms / 1000;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    if (1..1000).contains(&ms) {
-        format!("{ms}ms")
-    } else if seconds < 60 {
-        match ms % 1000 / 100 {
-            0 => format!("{seconds}s"),
-            tenths => format!("{seconds}.{tenths}s"),
-        }
-    } else if hours == 0 {
-        format!("{minutes}m {}s", seconds % 60)
-    } else if days == 0 {
-        format!("{hours}h {}m", minutes % 60)
-    } else {
-        format!("{days}d {}h", hours % 24)
-    }
-}
-
 /// A number of milliseconds as an operator sets it: `150 ms`, `20 s`.
 pub(super) fn setting(ms: u64) -> String {
     if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
@@ -281,23 +262,6 @@ pub(super) fn name_of(arn: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_span_has_its_two_largest_units() {
-        for (ms, expected) in [
-            (0, "0s"),
-            (99, "99ms"),
-            (340, "340ms"),
-            (12_500, "12.5s"),
-            (59_999, "59.9s"),
-            (60_000, "1m 0s"),
-            (252_000, "4m 12s"),
-            (11_100_000, "3h 5m"),
-            (198_000_000, "2d 7h"),
-        ] {
-            assert_eq!(span(ms), expected, "{ms}");
-        }
-    }
 
     #[test]
     fn a_paragraph_is_broken_between_words_and_hangs_under_its_head() {

@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::table::{Look, number, optional, span, text};
+use super::table::{Look, number, optional, text};
+use crate::control::shown::span;
 use crate::control::socket::methods::node::{Clock, Endpoints, Ports};
 use crate::control::socket::views::{CounterSet, Counters, EndpointView, FlowPage};
 

@@ -7,7 +7,8 @@
 
 use super::Session;
 use super::client::{CliError, typed};
-use super::table::{Look, float, number, span, text};
+use super::table::{Look, float, number, text};
+use crate::control::shown::{scaled, span};
 use crate::control::socket::methods::node::{DescribeWorkers, Window, Workers};
 use crate::control::socket::views::{BurstClass, LongestBurst, WorkerLoad, WorkerView};
 use serde::Serialize;
@@ -185,41 +186,12 @@ pub(super) fn rounded(number: Option<f64>, digits: usize) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
 }
 
-/// A rate in three digits: `0`, `950`, `12.3k`, `1.25M`.
-pub(super) fn scaled(rate: f64) -> String {
-    let (value, unit) = match rate {
-        rate if rate < 999.5 => return format!("{rate:.0}"),
-        rate if rate < 999_500.0 => (rate / 1e3, "k"),
-        rate if rate < 999.5e6 => (rate / 1e6, "M"),
-        rate => (rate / 1e9, "G"),
-    };
-    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{value:.digits$}{unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::control::events::Timestamp;
     use crate::control::socket::views::{LookUps, WorkerMemory};
     use jiff::tz::TimeZone;
-
-    #[test]
-    fn a_rate_has_three_digits() {
-        for (rate, expected) in [
-            (0.0, "0"),
-            (999.4, "999"),
-            (999.6, "1.00k"),
-            (12_345.0, "12.3k"),
-            (123_456.0, "123k"),
-            (999_600.0, "1.00M"),
-            (1_254_000.0, "1.25M"),
-            (99_960_000.0, "100M"),
-            (1.5e9, "1.50G"),
-        ] {
-            assert_eq!(scaled(rate), expected);
-        }
-    }
 
     fn view(readings: u64) -> WorkerView {
         let class = |from, count| BurstClass { from, count: count * readings };

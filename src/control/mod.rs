@@ -32,6 +32,7 @@ mod one_line;
 pub mod panics;
 pub mod peaks;
 pub mod resume;
+pub(crate) mod shown;
 pub mod sizing;
 pub mod slots;
 pub mod socket;

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn many_seconds_of_the_largest_packets_fit_beside_many_of_the_smallest() {
+    fn millions_of_the_largest_packets_fit_beside_as_many_of_the_smallest() {
         let (mut unposted, counters) = (Unposted::default(), WorkerCounters::default());
         (0..2_000_000).for_each(|_| unposted.sent(TargetId(3), 65_535));
         (0..2_000_000).for_each(|_| unposted.sent(TargetId(3), 46));

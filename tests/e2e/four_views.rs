@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::lab::capture::{Capture, RST};
 use crate::lab::gateway::{Attributes, LOAD_BALANCER, TARGET_GROUP};
 use crate::lab::prometheus::{PATIENCE, Prometheus};
-use crate::lab::tmux::Tmux;
+use crate::lab::tmux::{Tmux, unbroken};
 use crate::lab::traffic::{kill_under_load, must_be_reset};
 use crate::lab::{ETH, Family, Lab, Side, now, wait_for};
 
@@ -71,11 +71,6 @@ fn page(lab: &Lab, path: &str) -> Value {
     let url = format!("http://127.0.0.1:6082{path}");
     let output = lab.router.command("curl").args(["-s", "-f", &url]).output().expect("curl is installed");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// A text whose lines may be broken anywhere, as one.
-fn unbroken(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Reads all four and holds them to each other, and to what is expected. The record.

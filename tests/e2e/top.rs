@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::lab::gateway::Attributes;
-use crate::lab::tmux::Tmux;
+use crate::lab::tmux::{Tmux, unbroken};
 use crate::lab::traffic::{Connection, PATIENCE, is_silent, must_be_reset, udp_pair};
 use crate::lab::{Family, Lab, wait_for};
 
@@ -41,11 +41,6 @@ impl Drop for Load {
         self.stop.store(true, Ordering::Relaxed);
         self.senders.drain(..).for_each(|sender| drop(sender.join()));
     }
-}
-
-/// A text whose lines may be broken anywhere, as one.
-fn unbroken(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The columns of the row of `target`.

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::socket::views::{CaptureEnd, CaptureTotals};
+use crate::control::duration::nanoseconds;
 use crate::datapath::capture::record::Record;
 use crate::datapath::capture::{Captured, CapturedPacket};
 use crate::id::PortId;
@@ -289,10 +290,6 @@ impl Drop for CaptureStream {
             self.log_end("reader-gone");
         }
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::control::drain::DrainClocks;
+use crate::control::duration::nanoseconds;
 use crate::control::events::Timestamp;
 use crate::control::health::{Moment, TargetKey};
 use crate::control::model::Drain;
@@ -17,10 +18,6 @@ const MS: u64 = 1_000_000;
 
 /// Ends that are so near to each other are the same: the wall's clock did not jump.
 const SAME_MS: u64 = 1000;
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// When the delays of all drains elapse. One control core after the other goes by it.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ use metrics::Snapshot;
 pub use ready::{Condition, NotReadyFile, Readiness};
 pub use recorder::{Recorder, Watched};
 pub use server::{BindError, Endpoint, converse, serve};
-pub use streams::{Feed, HEARTBEAT, MAX_STREAMS, Streams, WAITING};
+pub use streams::{Feed, MAX_STREAMS, Streams, WAITING};
 
 /// What the endpoint shows, asked for on the control core's own thread.
 pub trait Source {

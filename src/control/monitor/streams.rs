@@ -2,14 +2,14 @@
 //!
 //! Whoever feeds a stream has a [`Feed`] with room for [`WAITING`] pieces; what is not read does not grow, and it is
 //! the feeder's to say so to the reader. A stream whose reader is gone closes its feed. One over which no byte moves is
-//! ended by the server as any silent connection is, so a feeder sends something every [`HEARTBEAT`].
+//! ended by the server as any silent connection is, so a feeder that has nothing to say sends
+//! something all the same, more often than that.
 
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use hyper::Response;
 use hyper::StatusCode;
@@ -24,10 +24,6 @@ pub const MAX_STREAMS: usize = 32;
 
 /// Pieces that wait in a stream for its reader.
 pub const WAITING: usize = 64;
-
-/// How often a feeder that has nothing to say sends something all the same: half of the time after which a
-/// silent connection is ended.
-pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// After how long whoever got no stream may ask again, in seconds.
 const RETRY_AFTER: u16 = 10;

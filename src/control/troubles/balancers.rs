@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::limits::FEW_HEALTHY_PERCENT;
 use super::recent::{Count, JUST_NOW, MINUTE};
-use super::{Finder, Kind, counted, rate};
+use super::{Finder, Kind};
 use crate::control::health::HealthState;
+use crate::control::shown::{counted, scaled};
 use crate::control::socket::views::{LoadBalancerOverview, TargetGroupOverview};
 
 pub(super) fn look(finder: &mut Finder<'_>) {
@@ -83,7 +84,7 @@ fn traffic(balancer: &LoadBalancerOverview, finder: &mut Finder<'_>) {
     if stateless > 0.0 {
         let what = format!("{name} forwards packets without state: a flow table is full of live flows");
         let trouble = finder.found(Kind::ForwardsWithoutState, [name.clone()], None, what);
-        trouble.figures = format!("{} packets/s", rate(stateless));
+        trouble.figures = format!("{} packets/s", scaled(stateless));
         trouble.command = Some("flowgate describe-workers".to_owned());
     }
     let held = ["hold_ms", "min_healthy_percent", "max_per_second"]

@@ -144,30 +144,3 @@ impl Finder<'_> {
         Some(Timestamp::from_unix_ms(at.saturating_sub(i64::try_from(milliseconds).unwrap_or(i64::MAX))))
     }
 }
-
-/// `1 flow`, `12 flows`.
-fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-/// A rate as people write it: `7`, `1.5k`, `12k`, `3.2M`.
-fn rate(per_second: f64) -> String {
-    let (number, unit) = match per_second {
-        rate if rate >= 1e6 => (rate / 1e6, "M"),
-        rate if rate >= 1e3 => (rate / 1e3, "k"),
-        rate => (rate, ""),
-    };
-    let digits = usize::from(number < 9.95 && (number - number.round()).abs() > 0.049);
-    format!("{number:.digits$}{unit}")
-}
-
-/// A time as people write it: `3.2 s`, `42 s`, `4m 12s`, `3h 2m`.
-fn span(milliseconds: u64) -> String {
-    let seconds = milliseconds / 1000;
-    match seconds {
-        0..10 => format!("{seconds}.{} s", milliseconds % 1000 / 100),
-        10..60 => format!("{seconds} s"),
-        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {}m", seconds / 3600, seconds / 60 % 60),
-    }
-}

@@ -4,8 +4,9 @@ use super::limits::{
     FAULTS, LOST_PER_SECOND, STORE_WAITS, TABLE_FILLING_PERCENT, WORKER_BUSY_PERCENT, WORKER_STILL,
 };
 use super::recent::{Count, MINUTE};
-use super::{Finder, Kind, Standing, counted, rate, span};
+use super::{Finder, Kind, Standing};
 use crate::control::duration::milliseconds;
+use crate::control::shown::{counted, scaled, span};
 
 pub(super) fn look(finder: &mut Finder<'_>, standing: &Standing) {
     workers(finder);
@@ -84,7 +85,7 @@ fn ports(finder: &mut Finder<'_>) {
         if is_lost(missed) {
             let what = format!("Port {name} loses packets: the workers do not take them fast enough");
             let trouble = finder.found(Kind::PortMisses, [object], None, what);
-            trouble.figures = format!("{} packets/s", rate(missed));
+            trouble.figures = format!("{} packets/s", scaled(missed));
             trouble.command = command;
         }
     }
@@ -103,7 +104,7 @@ fn drops(finder: &mut Finder<'_>) {
             let why = reason.description().trim().trim_end_matches('.');
             let what = format!("Packets are dropped ({}): {why}", reason.name());
             let trouble = finder.found(Kind::PacketsDropped, [reason.name().to_owned()], None, what);
-            trouble.figures = format!("{} packets/s", rate(dropped));
+            trouble.figures = format!("{} packets/s", scaled(dropped));
             trouble.command = Some("flowgate get-counters".to_owned());
         }
     }

@@ -3,9 +3,10 @@
 use super::balancers::describe;
 use super::limits::is_silent;
 use super::recent::{Count, MINUTE};
-use super::{EACH, Finder, Kind, counted, span};
+use super::{EACH, Finder, Kind};
 use crate::control::events::Timestamp;
 use crate::control::health::{HealthState, TargetKey};
+use crate::control::shown::{counted, span};
 use crate::control::socket::views::{TargetGroupOverview, TargetOverview};
 
 /// Targets of a group.
@@ -44,13 +45,21 @@ fn flows(targets: &[&TargetOverview]) -> u64 {
     targets.iter().map(|target| target.flows).sum()
 }
 
-/// What a check saw, without what is said anyway and without the number of an error that has words.
-fn seen(description: &str) -> String {
-    let seen = description.strip_prefix("Health checks failed: ").unwrap_or(description);
-    match seen.split_once(" (os error ") {
+/// What a check saw, without what is said anyway and without the number of an error that has words. The web page says
+/// the same of what it is told (`seenBy` in `words.js`).
+pub(super) fn seen(description: &str) -> String {
+    let seen = match description.strip_prefix("Health checks failed with these codes: ") {
+        Some(codes) => format!("answered {codes}"),
+        None => {
+            let said = ["Health checks failed: ", "Request timed out: "];
+            said.iter().find_map(|said| description.strip_prefix(said)).unwrap_or(description).to_owned()
+        }
+    };
+    let seen = match seen.split_once(" (os error ") {
         Some((before, after)) => format!("{before}{}", after.split_once(')').map_or("", |(_, rest)| rest)),
-        None => seen.to_owned(),
-    }
+        None => seen,
+    };
+    seen.strip_suffix('.').map_or(seen.clone(), str::to_owned)
 }
 
 fn unhealthy(group: &TargetGroupOverview, mut down: Several<'_>, finder: &mut Finder<'_>) {

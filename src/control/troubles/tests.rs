@@ -62,12 +62,12 @@ fn cases() -> Vec<(Change, &'static [&'static str])> {
         (
             |it, _| it.load_balancers[0].stateless_packets = 1500,
             &[
-                "forwards-without-state: inspection forwards packets without state: a flow table is full of live flows; 1.5k packets/s",
+                "forwards-without-state: inspection forwards packets without state: a flow table is full of live flows; 1.50k packets/s",
             ],
         ),
         (
             |_, standing| standing.storing_for = Duration::from_millis(5001),
-            &["store-waits: A change waits for the disk; so do all after it, and ends of drains; for 5.0 s"],
+            &["store-waits: A change waits for the disk; so do all after it, and ends of drains; for 5s"],
         ),
         (
             |_, standing| standing.not_stored = 1,
@@ -452,6 +452,19 @@ fn every_kind_names_alerts_that_there_are_of_the_same_severity() {
 
 #[test]
 fn what_a_check_saw_is_told_without_what_is_said_anyway() {
+    for (description, told) in [
+        ("Request timed out", "Request timed out"),
+        (
+            "Request timed out: no connection to 10.0.0.1:80 within 500 ms",
+            "no connection to 10.0.0.1:80 within 500 ms",
+        ),
+        ("Health checks failed with these codes: [503]", "answered [503]"),
+        ("Health checks failed: the answer is not HTTP.", "the answer is not HTTP"),
+        ("Health checks failed: broken (os error 104) after 3 bytes", "broken after 3 bytes"),
+        ("", ""),
+    ] {
+        assert_eq!(targets::seen(description), told);
+    }
     let refused = "Health checks failed: connect to 10.0.0.1:80: Connection refused (os error 111)";
     let overview = judged([well(1), {
         let mut overview = well(2);

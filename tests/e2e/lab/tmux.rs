@@ -6,6 +6,11 @@ use std::process::Command;
 use super::traffic::PATIENCE;
 use super::{Lab, wait_for};
 
+/// A text whose lines may be broken anywhere, as one.
+pub fn unbroken(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A terminal of tmux that nobody looks at, with a server of its own.
 pub struct Tmux {
     socket: PathBuf,

@@ -3,7 +3,8 @@
 use super::super::facts::{Facts, Missing};
 use super::super::items::{Items, Verdict};
 use super::super::kinds::Kind;
-use super::{counted, listed};
+use super::listed;
+use crate::control::shown::counted;
 
 /// A worker that has said nothing for so long has come to a stop: it says that it lives many times a second.
 const SILENT_MS: u64 = 1000;
@@ -21,9 +22,9 @@ pub(in super::super) fn configuration(facts: &Facts, items: &mut Items) {
             Some(&path),
             format!(
                 "it is sound: {}, {}, {}",
-                counted(config.ports.len(), "port"),
-                counted(config.endpoints.len(), "endpoint"),
-                counted(config.workers.cores.len(), "worker")
+                counted(config.ports.len() as u64, "port"),
+                counted(config.endpoints.len() as u64, "endpoint"),
+                counted(config.workers.cores.len() as u64, "worker")
             ),
         ),
         Err(Missing::Faulty(fault)) => {
@@ -57,8 +58,8 @@ pub(in super::super) fn objects(facts: &Facts, items: &mut Items) {
         Some((path, Ok(objects))) => {
             let found = format!(
                 "{} and {}",
-                counted(objects.balancers, "load balancer"),
-                counted(objects.targets.len(), "registered target")
+                counted(objects.balancers as u64, "load balancer"),
+                counted(objects.targets.len() as u64, "registered target")
             );
             if objects.balancers == 0 || objects.targets.is_empty() {
                 let found = format!("{found}: what comes in is dropped");
@@ -111,7 +112,7 @@ pub(in super::super) fn workers(facts: &Facts, items: &mut Items) {
     }
     if silent.is_empty() {
         let cores = listed(answers.workers.iter().map(|worker| worker.core));
-        let found = format!("{} on {cores}, and alive", counted(answers.workers.len(), "worker"));
+        let found = format!("{} on {cores}, and alive", counted(answers.workers.len() as u64, "worker"));
         items.ok(Kind::Workers, None, found);
     }
 }

@@ -10,11 +10,6 @@ pub(super) mod network;
 pub(super) mod permissions;
 pub(super) mod targets;
 
-/// `one port`, `3 ports`.
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("one {noun}") } else { format!("{count} {noun}s") }
-}
-
 /// `a`, `a and b`, `a, b and c`.
 fn listed<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
     let all: Vec<String> = all.into_iter().map(|one| one.to_string()).collect();

@@ -18,9 +18,9 @@ mod tests;
 pub(super) use palette::Palette;
 
 use super::model::{Link, Model, Place};
-use crate::cli::table::{Look, span};
-use crate::cli::workers::scaled;
+use crate::cli::table::Look;
 use crate::control::health::HealthState;
+use crate::control::shown::{scaled, span};
 use crate::control::socket::views::{Severity, Trouble};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

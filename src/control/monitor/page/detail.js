@@ -218,7 +218,7 @@ export class Detail {
       if (checks.Last)
         rows.push([
           "Last check",
-          `${clock(checks.Last.At.UnixMs, 3)}, ${checks.Last.LatencyMs.toFixed(1)} ms: ${checks.Last.Failure ? seenBy(checks.Last.Failure) || checks.Last.Failure : "passed"}`,
+          `${clock(checks.Last.At.UnixMs, 3)}, ${checks.Last.LatencyMs.toFixed(1)} ms: ${checks.Last.Failure ? seenBy(checks.Last.Failure) : "passed"}`,
         ]);
     }
     rows.push([

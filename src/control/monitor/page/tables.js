@@ -32,7 +32,7 @@ const COLUMNS = [
   { key: "flows", name: "Flows", of: (t) => t.flows, text: (t) => count(t.flows), number: true },
   {
     key: "die",
-    name: "Would be hit",
+    name: "Would end",
     title: "Flows that its sudden death would end",
     of: (t) => t.said.WouldDie,
     text: (t) => count(t.said.WouldDie),

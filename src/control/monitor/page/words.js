@@ -73,12 +73,12 @@ export function moment(ms, now = Date.now()) {
 /** A target as it is called everywhere: `GROUP/ADDRESS`. */
 export const targetName = (group, address) => (address ? `${group}/${address}` : group);
 
-/** What a check saw, without what is said beside it already. */
+/** What a check saw, without what is said beside it already: as the daemon says it of what is wrong. */
 export function seenBy(description) {
   return (description ?? "")
-    .replace(/^Health checks failed( with these codes)?: /, "")
+    .replace(/^Health checks failed with these codes: /, "answered ")
+    .replace(/^(Health checks failed|Request timed out): /, "")
     .replace(/ \(os error \d+\)/, "")
-    .replace(/^Request timed out(: )?/, "")
     .replace(/\.$/, "");
 }
 
@@ -99,7 +99,8 @@ export function reason(code, description) {
   if (!code) return description || "";
   const said = words ?? code;
   const seen = seenBy(description);
-  return seen ? `${said} (${seen})` : said;
+  // That they time out is said already.
+  return seen && seen !== "Request timed out" ? `${said} (${seen})` : said;
 }
 
 const TRIGGERS = {

@@ -4,6 +4,7 @@
 
 use super::Overview;
 use crate::control::health::HealthState;
+use crate::control::shown::counted;
 
 impl Overview {
     /// Whether the node's configuration has no data path: nothing is forwarded and no port is touched.
@@ -46,8 +47,4 @@ impl Overview {
             format!("Drops what comes, as no load balancer leads to a target; {size}")
         }
     }
-}
-
-fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
