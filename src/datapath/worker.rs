@@ -306,6 +306,8 @@ impl<Q: PortQueue> Worker<Q> {
     #[cold]
     fn note_pause(&mut self, ms: u32) {
         self.clock_ahead = self.clock_ahead.wrapping_sub(ms);
+        // Whoever takes the table over is to leave it out, too.
+        self.pipeline.flows.table.note_pause(ms);
         self.pipeline.counters.pauses.add(1);
         self.pipeline.counters.paused_ms.add(u64::from(ms));
     }

@@ -232,9 +232,10 @@ fn find(plan: &Plan<'_>, shelf: &Shelf) -> Result<Option<NodeTables>, Wrong> {
     }))
 }
 
-/// The last of all workers' rounds before `now`.
+/// The last of all workers' rounds before `now`, by the clock: a worker that was paused is behind it.
 fn last_round(workers: &[OfWorker], now: Millis) -> Option<Millis> {
-    workers.iter().map(|worker| worker.table.beat().round).min_by_key(|round| now.since(*round))
+    let rounds = workers.iter().map(|worker| worker.table.beat()).map(|beat| beat.round.plus(beat.paused));
+    rounds.min_by_key(|round| now.since(*round))
 }
 
 /// Until when packets of no flow begin one, from now on.

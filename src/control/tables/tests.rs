@@ -143,6 +143,22 @@ fn flows_go_on_with_their_time_and_their_targets() {
 }
 
 #[test]
+fn the_gap_is_told_without_the_pauses_before() {
+    let node = Node::new();
+    node.used(10);
+    let mut tables = node.open();
+    for worker in &mut tables.workers {
+        let own = tables.clock.now().0.wrapping_sub(400_000);
+        worker.table.note_pause(400_000);
+        worker.table.note_round(Millis(own), true);
+    }
+    drop(tables);
+    let tables = node.open();
+    let silent = tables.clock.now().since(tables.restart.last_round.unwrap());
+    assert!(silent < 20_000, "{silent} ms");
+}
+
+#[test]
 fn who_has_nothing_to_lose_adopts_nobody() {
     let node = Node::new();
     let tables = node.open();
@@ -179,7 +195,7 @@ fn what_cannot_be_taken_over_is_told_and_made_anew() {
         ("they are user 4711's, and the daemon is user 0", |node| {
             rewrite(node, |identity| identity["owner"] = 4711.into());
         }),
-        ("they are of layout 5, and this version's is 6", |node| {
+        ("they are of layout 5, and this version's is 7", |node| {
             rewrite(node, |identity| identity["layout"] = 5.into());
         }),
         ("they are in format 7, and this version's is 1", |node| {
@@ -223,7 +239,7 @@ fn what_cannot_be_taken_over_is_told_and_made_anew() {
         ("…/tables/worker-1: it is no flow table, or one that was not made to the end", |node| {
             write(node, "worker-1", 0, &[0; 64]);
         }),
-        ("…/tables/worker-1: a flow table is of layout 4, and this version's is 6", |node| {
+        ("…/tables/worker-1: a flow table is of layout 4, and this version's is 7", |node| {
             write(node, "worker-1", 8, &4_u32.to_le_bytes());
         }),
         ("…/tables/worker-0: a flow table's worker is 1, and 0 was expected", |node| {

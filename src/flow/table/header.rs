@@ -16,7 +16,7 @@ const MAGIC: u64 = u64::from_be_bytes(*b"flowgate");
 
 /// Changes with anything in the layout of header, index, entries or rings, and with what any of them means. Whoever
 /// changes it loses the flows of those who upgrade, but for those that are adopted.
-pub const LAYOUT: u32 = 6;
+pub const LAYOUT: u32 = 7;
 
 /// Says what a table is, in plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +154,9 @@ pub struct Beat {
     pub overflow: Millis,
     /// See `overflow`.
     pub overflowed: u32,
+    /// Milliseconds in all for which it was stopped, with its process or its machine. They count for no flow: its own time is
+    /// behind the clock by as much.
+    pub paused: u32,
 }
 
 /// All that is not index, entries, rings and kept headers.

@@ -62,6 +62,12 @@ impl Table {
         }
     }
 
+    /// Notes that its worker was stopped for so long, before the round that follows.
+    pub fn note_pause(&mut self, ms: u32) {
+        let beat = &mut self.header.at_mut(0).changing.beat;
+        beat.paused = beat.paused.wrapping_add(ms);
+    }
+
     /// Notes when a flow was turned away last.
     pub fn note_overflow(&mut self, at: Option<Millis>) {
         let beat = &mut self.header.at_mut(0).changing.beat;

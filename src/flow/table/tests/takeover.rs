@@ -99,6 +99,8 @@ fn every_flow_lives_on_with_its_target_its_cookie_and_its_timers() {
     before.note_round(Millis(5000), true);
     before.note_round(Millis(6000), false);
     before.note_overflow(Some(Millis(4000)));
+    before.note_pause(600);
+    before.note_pause(700);
     let (flows, kept) = (900, before.len());
     let known_before: Vec<_> = (0..flows).map(|n| known(&before, n)).collect();
     drop(before);
@@ -111,7 +113,7 @@ fn every_flow_lives_on_with_its_target_its_cookie_and_its_timers() {
         }
     }
     assert_eq!((table.beat().round, table.beat().packet), (Millis(6000), Millis(5000)));
-    assert_eq!(table.overflow(), Some(Millis(4000)));
+    assert_eq!((table.overflow(), table.beat().paused), (Some(Millis(4000)), 1300));
     // Silent since then, as if nothing had happened.
     let over = age_all(&mut table, Millis(350_000 + 449));
     assert!(over.contains(&(key(445), Ended::TcpIdle)), "established at 445");
