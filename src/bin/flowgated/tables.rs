@@ -33,14 +33,15 @@ pub fn open_beside<T>(
     });
     let (started, looked) = (started?, looked.map_err(|_| "looking at the flow tables failed")??);
     let tables = looked.make(&plan)?;
-    tell(&tables, config.tables.adopt_seconds);
+    tell(&tables);
     Ok((started, tables))
 }
 
 /// Says what came of them.
-fn tell(tables: &NodeTables, adopt_seconds: u32) {
+fn tell(tables: &NodeTables) {
     let restart = &tables.restart;
-    let adopt_seconds = restart.adopt_until.map(|_| adopt_seconds);
+    let now = tables.clock.now();
+    let adopt_seconds = restart.adopt_until.map(|until| until.since(now).div_ceil(1000));
     let adopts = match adopt_seconds {
         Some(seconds) => format!("; for {seconds} s TCP packets of no flow begin one"),
         None => String::new(),

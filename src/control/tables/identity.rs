@@ -44,6 +44,10 @@ pub(super) struct Identity {
     pub(super) transparent: bool,
     pub(super) endpoints: Vec<String>,
     pub(super) ports: Vec<String>,
+    /// Until when packets of no flow begin one, as flows were lost, in milliseconds since the machine was started: a start
+    /// in the meantime ends it for nobody.
+    #[serde(default)]
+    pub(super) adopt_until_boot_ms: Option<u64>,
 }
 
 /// What every format says in the same way.
@@ -68,6 +72,7 @@ impl Identity {
             transparent: false,
             endpoints: plan.endpoints.clone(),
             ports: plan.ports.clone(),
+            adopt_until_boot_ms: None,
         }
     }
 

@@ -203,22 +203,27 @@ fn find(plan: &Plan<'_>, shelf: &Shelf) -> Result<Option<NodeTables>, Wrong> {
     let (now, boot) = (anchor.now(), boot_ms());
     clock.advance(now.0.wrapping_sub(clock.now().0));
     keeper.keep_time(clock.now(), clock.cycles_per_second())?;
-    if (&identity.endpoints, &identity.ports) != (&plan.endpoints, &plan.ports) {
-        // Whoever takes over next is to know what the numbers stand for from now on.
-        let now =
-            Identity { endpoints: plan.endpoints.clone(), ports: plan.ports.clone(), ..identity.clone() };
+    let lost_some = came.iter().any(|came| came.refused > 0);
+    let begins = adopt_until(plan).filter(|_| lost_some);
+    // Whoever takes over next is to know what the numbers stand for from now on, and until when strangers are adopted.
+    let next = Identity {
+        endpoints: plan.endpoints.clone(),
+        ports: plan.ports.clone(),
+        adopt_until_boot_ms: begins.max(adopts_still(&identity, plan)),
+        ..identity.clone()
+    };
+    if next != identity {
         let Found::File(node) = shelf.find(NAME, LENGTH)? else { return Err(useless("they are gone")) };
-        now.write(node)?;
+        next.write(node)?;
     }
     let sum = |of: fn(&TakenOver) -> u32| came.iter().map(|came| u64::from(of(came))).sum::<u64>();
-    let lost_some = workers.iter().zip(&came).any(|(_, came)| came.refused > 0);
     let restart = Restart {
         kept: sum(|came| came.kept),
         torn: sum(|came| came.torn),
         refused: sum(|came| came.refused),
         took: began.elapsed(),
         last_round: last_round(&workers, now),
-        adopt_until: adopt_until(plan, &clock).filter(|_| lost_some),
+        adopt_until: next.adopt_until_boot_ms.map(|until| by_clock(until, &clock)),
         ..Restart::nothing(Outcome::TakenOver)
     };
     Ok(Some(NodeTables {
@@ -238,11 +243,22 @@ fn last_round(workers: &[OfWorker], now: Millis) -> Option<Millis> {
     rounds.min_by_key(|round| now.since(*round))
 }
 
-/// Until when packets of no flow begin one, from now on.
-fn adopt_until(plan: &Plan<'_>, clock: &Clock) -> Option<Millis> {
-    let adopt = plan.settings.adopt();
-    let ms = u32::try_from(adopt.as_millis()).unwrap_or(u32::MAX / 2);
-    (ms > 0).then(|| clock.now().plus(ms))
+/// Until when packets of no flow begin one if flows were lost now, in milliseconds of [`boot_ms`].
+fn adopt_until(plan: &Plan<'_>) -> Option<u64> {
+    let ms = u64::try_from(plan.settings.adopt().as_millis()).unwrap_or(u64::MAX);
+    (ms > 0).then(|| boot_ms().saturating_add(ms))
+}
+
+/// The same, as flows were lost by a start before this one. No longer than the operator says now.
+fn adopts_still(identity: &Identity, plan: &Plan<'_>) -> Option<u64> {
+    let until = identity.adopt_until_boot_ms.filter(|until| *until > boot_ms())?;
+    Some(until.min(adopt_until(plan)?))
+}
+
+/// A moment of [`boot_ms`] by the workers' clock.
+fn by_clock(until: u64, clock: &Clock) -> Millis {
+    let left = until.saturating_sub(boot_ms());
+    clock.now().plus(u32::try_from(left).unwrap_or(u32::MAX / 2))
 }
 
 /// Taking over of all workers' tables, each by a thread of its own.
@@ -383,9 +399,11 @@ fn make_in(
         .try_clone()
         .and_then(Identity::keeper)
         .map_err(|error| format!("{}: {error}", shelf.path().join(NAME).display()))?;
+    let adopt_until = adopt_until(plan).filter(|_| matches!(outcome, Outcome::Lost(_)));
     let identity = Identity {
         making,
         seed: seed.secret(),
+        adopt_until_boot_ms: adopt_until,
         folder: huge.map(|huge| huge.path().to_owned()),
         transparent,
         ..Identity::of(plan)
@@ -395,10 +413,7 @@ fn make_in(
         .and_then(|()| keeper.clear())
         .and_then(|()| identity.write(node))
         .map_err(|error| format!("{}: {error}", shelf.path().join(NAME).display()))?;
-    let adopt_until = match outcome {
-        Outcome::Lost(_) => adopt_until(plan, &clock),
-        _ => None,
-    };
+    let adopt_until = adopt_until.map(|until| by_clock(until, &clock));
     Ok(NodeTables {
         workers,
         clock,

@@ -142,6 +142,30 @@ fn flows_go_on_with_their_time_and_their_targets() {
     assert!(before.since(again.clock.now()) <= 1, "nor go back");
 }
 
+// F-8
+#[test]
+fn who_starts_again_adopts_for_what_is_left_of_the_time() {
+    let mut node = Node::new();
+    node.used(100);
+    node.settings.adopt_seconds = 2;
+    let left = |node: &Node| {
+        let tables = node.open();
+        assert_eq!(tables.restart.outcome, Outcome::TakenOver);
+        (tables.restart.refused, tables.restart.adopt_until.map(|until| until.since(tables.clock.now())))
+    };
+    let (refused, first) = left(&node);
+    assert_eq!(refused, 20);
+    std::thread::sleep(Duration::from_millis(100));
+    let (refused, then) = left(&node);
+    assert_eq!(refused, 0);
+    assert!((1..=first.unwrap() - 90).contains(&then.unwrap()), "{first:?}, {then:?}");
+    // The operator's word of now is what counts, and what is over is over.
+    node.settings.adopt_seconds = 1;
+    assert!(left(&node).1.unwrap() <= 1000);
+    std::thread::sleep(Duration::from_millis(1010));
+    assert_eq!(left(&node), (0, None));
+}
+
 #[test]
 fn the_gap_is_told_without_the_pauses_before() {
     let node = Node::new();
@@ -268,7 +292,9 @@ fn what_cannot_be_taken_over_is_told_and_made_anew() {
         drop(tables);
         let next = node.open();
         assert_eq!(next.restart.outcome, Outcome::TakenOver, "{sentence}");
-        assert_eq!(next.restart.adopt_until, None, "{sentence}: nothing is lost again");
+        assert_eq!((next.restart.kept, next.restart.refused), (0, 0), "{sentence}: nothing is lost again");
+        let goes_on = next.restart.adopt_until.unwrap().since(next.clock.now());
+        assert!((299_000..=adopts).contains(&goes_on), "{sentence}: {goes_on}");
     }
 }
 
