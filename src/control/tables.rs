@@ -93,6 +93,8 @@ pub struct Restart {
     pub last_round: Option<Millis>,
     /// Until when TCP packets of no flow begin one.
     pub adopt_until: Option<Millis>,
+    /// Why those that were there could not be taken over, where new ones cannot be kept either.
+    pub lost: Option<String>,
 }
 
 /// The tables of a node.
@@ -153,8 +155,8 @@ impl NodeTables {
 impl Restart {
     /// Nothing was found, or could be used.
     pub fn nothing(outcome: Outcome) -> Restart {
-        let (last_round, adopt_until) = (None, None);
-        Restart { outcome, kept: 0, torn: 0, refused: 0, took: Duration::ZERO, last_round, adopt_until }
+        let (last_round, adopt_until, lost) = (None, None, None);
+        Restart { outcome, kept: 0, torn: 0, refused: 0, took: Duration::ZERO, last_round, adopt_until, lost }
     }
 
     /// What came of it, in a word for programs.
@@ -184,7 +186,11 @@ impl Restart {
             }
             Outcome::Off => "flow tables are not kept: tables.keep is false".to_owned(),
             Outcome::NotKept(why) => {
-                format!("flow tables are not kept, and flows will end with the daemon: {why}")
+                let not_kept = format!("flow tables are not kept, and flows will end with the daemon: {why}");
+                match &self.lost {
+                    Some(lost) => format!("{not_kept}; those of the daemon before this one are lost: {lost}"),
+                    None => not_kept,
+                }
             }
         }
     }

@@ -209,8 +209,11 @@ fn build_workers(
     // Side by side, as flows wait for it.
     let (tables, link_seed) = (&*tables, &link_seed);
     std::thread::scope(|scope| {
-        for (worker, kept) in workers.iter_mut().zip(kept) {
-            let Some(links) = kept else { continue };
+        for (worker, links) in workers.iter_mut().zip(kept) {
+            // In memory of its own a table is empty, and knows nothing but that there was one before it.
+            if links.is_none() && tables.restart.adopt_until.is_none() {
+                continue;
+            }
             scope.spawn(move || {
                 worker.resume(Resumed {
                     links,

@@ -90,36 +90,39 @@ impl Looked {
     pub fn make(self, plan: &Plan<'_>) -> Result<NodeTables, TablesError> {
         let (shelf, outcome) = match self.0 {
             Seen::Taken(tables) => return Ok(*tables),
-            Seen::NoRoom(outcome) => return in_own_memory(plan, outcome),
+            Seen::NoRoom(outcome) => return in_own_memory(plan, outcome, None),
             Seen::Room(shelf, outcome) => (shelf, outcome),
         };
         clear(&shelf);
-        match make(plan, &shelf, outcome) {
+        match make(plan, &shelf, outcome.clone()) {
             Ok(mut tables) => {
                 tables.shelves.push(shelf);
                 Ok(tables)
             }
             Err(why) => {
                 clear(&shelf);
-                in_own_memory(plan, Outcome::NotKept(why))
+                let lost = if let Outcome::Lost(lost) = outcome { Some(lost) } else { None };
+                in_own_memory(plan, Outcome::NotKept(why), lost)
             }
         }
     }
 }
 
-/// Tables that end with the process.
-fn in_own_memory(plan: &Plan<'_>, outcome: Outcome) -> Result<NodeTables, TablesError> {
+/// Tables that end with the process; `lost` is why those of the daemon before could not be taken over, if there were any.
+fn in_own_memory(plan: &Plan<'_>, outcome: Outcome, lost: Option<String>) -> Result<NodeTables, TablesError> {
     let seed = new_seed()?;
     let mut workers = Vec::new();
     for worker in (0..plan.workers).map(WorkerId) {
         workers.push(OfWorker { table: Table::new(config(plan, worker, &seed))?, links: None });
     }
+    let clock = Clock::start();
+    let adopt_until = adopt_until(plan).filter(|_| lost.is_some()).map(|until| by_clock(until, &clock));
     Ok(NodeTables {
         workers,
-        clock: Clock::start(),
+        clock,
         keeper: Keeper::shared(),
         unhealthy: Vec::new(),
-        restart: Restart::nothing(outcome),
+        restart: Restart { adopt_until, lost, ..Restart::nothing(outcome) },
         same_ports: Vec::new(),
         shelves: Vec::new(),
     })

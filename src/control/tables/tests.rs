@@ -166,6 +166,27 @@ fn who_starts_again_adopts_for_what_is_left_of_the_time() {
     assert_eq!(left(&node), (0, None));
 }
 
+// F-8
+#[test]
+fn flows_that_are_lost_are_adopted_by_tables_that_are_not_kept_too() {
+    let mut node = Node::new();
+    node.used(100);
+    // No room for a new one where that was.
+    std::fs::remove_file(node.path("worker-0")).unwrap();
+    std::fs::create_dir(node.path("worker-0")).unwrap();
+    node.workers = 1;
+    let tables = node.open();
+    let told = tables.restart.sentence().replace(&node.folder.path().display().to_string(), "…");
+    assert_eq!(
+        told,
+        "flow tables are not kept, and flows will end with the daemon: cannot make …/tables/worker-0: File exists \
+         (os error 17); those of the daemon before this one are lost: they are of 2 workers, and now it is 1 worker"
+    );
+    let adopts = tables.restart.adopt_until.unwrap().since(tables.clock.now());
+    assert!((300_000..=350_000).contains(&adopts), "{adopts}");
+    assert!(tables.workers.iter().all(|worker| worker.links.is_none()));
+}
+
 #[test]
 fn the_gap_is_told_without_the_pauses_before() {
     let node = Node::new();

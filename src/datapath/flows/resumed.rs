@@ -11,8 +11,15 @@ impl Flows {
     /// Goes on with a table that was taken over and the headers that were kept with it: counts its flows by target and
     /// endpoint, has them hold their headers, and forgets numbers of headers that there are no more (the next packet of
     /// that side tells it anew).
-    pub fn resume(&mut self, links: LinkTable, adopt_until: Option<Millis>, counters: &WorkerCounters) {
-        self.links = links;
+    pub fn resume(
+        &mut self,
+        links: Option<LinkTable>,
+        adopt_until: Option<Millis>,
+        counters: &WorkerCounters,
+    ) {
+        if let Some(links) = links {
+            self.links = links;
+        }
         self.adopt_until = adopt_until;
         self.last_overflow = self.table.overflow();
         let mut lost: Vec<EntryId> = Vec::new();

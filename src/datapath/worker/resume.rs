@@ -8,8 +8,8 @@ use crate::io::PortQueue;
 
 /// What it goes on with besides its table.
 pub struct Resumed<'a> {
-    /// The link-layer headers that the table's flows refer to.
-    pub links: KeptLinks,
+    /// The link-layer headers that the table's flows refer to, where they are kept.
+    pub links: Option<KeptLinks>,
     /// Whether a port is the one that had its number before.
     pub is_same_port: &'a dyn Fn(PortId) -> bool,
     /// Keys the table of link-layer headers.
@@ -24,7 +24,7 @@ impl<Q: PortQueue> Worker<Q> {
     /// To be called before the first round.
     pub fn resume(&mut self, resumed: Resumed<'_>) {
         let Resumed { links, is_same_port, link_seed, unhealthy, adopt_until } = resumed;
-        let links = LinkTable::resumed(LINKS, link_seed, links, is_same_port);
+        let links = links.map(|links| LinkTable::resumed(LINKS, link_seed, links, is_same_port));
         let pipeline = &mut self.pipeline;
         let beat = pipeline.flows.table.beat();
         // Its flows' times leave out all pauses that there ever were.
@@ -90,7 +90,7 @@ mod tests {
             if restarts > 0 {
                 let mut table = Table::find_in(&config, &place).unwrap();
                 table.take_over(|_| Keep::Yes);
-                let links = table.kept_links().unwrap();
+                let links = table.kept_links();
                 one = worker(table);
                 let adopt_until = Some(clock.now().plus(5000));
                 let (is_same_port, link_seed) = (&|_| true, seed.clone());
