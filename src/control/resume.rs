@@ -167,6 +167,8 @@ impl Anchor {
 pub struct Keeper {
     last: Option<Resume>,
     file: Option<Doubled>,
+    /// The file does not have `last`, as it could not be written.
+    unwritten: bool,
     anchor: Option<Anchor>,
     anchor_file: Option<Doubled>,
 }
@@ -194,7 +196,7 @@ impl Keeper {
         let (file, data) = Doubled::open(file, offset + Doubled::size(MOMENT_ROOM), ROOM)?;
         let last = data.and_then(|data| serde_json::from_slice(&data).ok()).filter(Resume::is_sound);
         let anchor = moment.and_then(|moment| serde_json::from_slice(&moment).ok());
-        Ok(Keeper { last, file: Some(file), anchor, anchor_file: Some(moments) })
+        Ok(Keeper { last, file: Some(file), unwritten: false, anchor, anchor_file: Some(moments) })
     }
 
     /// Bytes that it takes of its file.
@@ -240,9 +242,10 @@ impl Keeper {
     /// Takes what is handed on from here on.
     ///
     /// # Errors
-    /// If the file cannot be written: then a new process will know the one before. This one knows it.
+    /// If the file cannot be written: then a new process will know the one before. This one knows it, and writes it
+    /// when it is told the same again.
     pub fn keep(&mut self, resume: Resume) -> io::Result<()> {
-        if self.last.as_ref() == Some(&resume) {
+        if !self.unwritten && self.last.as_ref() == Some(&resume) {
             return Ok(());
         }
         let written = match &mut self.file {
@@ -252,6 +255,7 @@ impl Keeper {
             None => Ok(()),
         };
         self.last = Some(resume);
+        self.unwritten = written.is_err();
         written
     }
 }
@@ -295,6 +299,22 @@ mod tests {
         assert_eq!(next.last(), None);
         let next = Keeper::in_file(file, 128).unwrap();
         assert_eq!(next.last(), Some(&Resume::default()));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_when_it_is_said_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node");
+        let writable = || File::options().read(true).write(true).open(&path).unwrap();
+        File::create(&path).unwrap();
+        let mut keeper = Keeper::in_file(File::open(&path).unwrap(), 0).unwrap();
+        for _ in 0..2 {
+            assert!(keeper.keep(resume()).is_err(), "the file is open for reading only");
+            assert_eq!(keeper.last(), Some(&resume()), "a control core of this process has it");
+        }
+        keeper.file = Keeper::in_file(writable(), 0).unwrap().file;
+        keeper.keep(resume()).unwrap();
+        assert_eq!(Keeper::in_file(writable(), 0).unwrap().last(), Some(&resume()));
     }
 
     #[test]

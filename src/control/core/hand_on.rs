@@ -9,6 +9,9 @@ use crate::control::resume::{self, Resume, SharedKeeper};
 /// Handing on may take a twentieth of the control core's time, where many targets change at once.
 const PART: u32 = 20;
 
+/// What could not be written is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// What the control core keeps of it.
 pub(super) struct HandOn {
     keeper: SharedKeeper,
@@ -18,24 +21,44 @@ pub(super) struct HandOn {
     next: Instant,
     /// It could not be written the last time.
     failed: bool,
+    /// Nor could the time.
+    time_failed: bool,
 }
 
 impl HandOn {
     pub(super) fn new(keeper: SharedKeeper) -> HandOn {
-        HandOn { keeper, is_due: false, next: Instant::now(), failed: false }
+        HandOn { keeper, is_due: false, next: Instant::now(), failed: false, time_failed: false }
+    }
+
+    /// Notes what came of handing on, which took so long.
+    fn handed_on(&mut self, written: &std::io::Result<()>, took: Duration) {
+        self.tell(written);
+        self.failed = written.is_err();
+        self.is_due = self.failed;
+        let wait = took.max(Duration::from_micros(50)) * PART;
+        self.next = Instant::now() + if self.failed { wait.max(AGAIN) } else { wait };
+    }
+
+    /// The same of the time, which is handed on every second anyway.
+    fn handed_on_time(&mut self, written: &std::io::Result<()>) {
+        self.tell(written);
+        self.time_failed = written.is_err();
     }
 
     /// Tells it once if what must be known after a restart cannot be written.
-    fn told(&mut self, written: &std::io::Result<()>) {
+    fn tell(&self, written: &std::io::Result<()>) {
         if let Err(error) = written
-            && !self.failed
+            && !(self.failed || self.time_failed)
         {
             tracing::error!(
                 name: "not_handed_on", %error,
                 "what a restarted daemon must know could not be written: flows may be lost by a restart"
             );
         }
-        self.failed = written.is_err();
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.is_due && now >= self.next
     }
 
     /// A target's health is another.
@@ -51,12 +74,12 @@ impl Inner {
         let ahead = u32::try_from(self.ahead.as_millis()).unwrap_or(u32::MAX);
         let (now, rate) = (clock.now().plus(ahead), clock.cycles_per_second());
         let written = resume::lock(&self.hand_on.keeper).keep_time(now, rate);
-        self.hand_on.told(&written);
+        self.hand_on.handed_on_time(&written);
     }
 
-    /// Hands on what has changed, if anything has.
+    /// Hands on what has changed, if anything has, and what could not be handed on.
     pub(super) fn hand_on_health(&mut self) {
-        if self.hand_on.is_due && Instant::now() >= self.hand_on.next {
+        if self.hand_on.is_due(Instant::now()) {
             self.hand_on();
         }
     }
@@ -70,9 +93,30 @@ impl Inner {
         }
         let kept = Resume { slots, free, gateways: self.compiler.numbered().to_vec() };
         let written = resume::lock(&self.hand_on.keeper).keep(kept);
-        let took = began.elapsed().max(Duration::from_micros(50));
-        self.hand_on.told(&written);
-        self.hand_on.is_due = false;
-        self.hand_on.next = Instant::now() + took * PART;
+        self.hand_on.handed_on(&written, began.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::control::resume::Keeper;
+
+    #[test]
+    fn what_could_not_be_handed_on_is_tried_again() {
+        let mut hand_on = HandOn::new(Keeper::shared());
+        let full = || Err(io::Error::from(io::ErrorKind::StorageFull));
+        let soon = || Instant::now() + AGAIN;
+        assert!(!hand_on.is_due(soon()));
+        hand_on.handed_on(&full(), Duration::ZERO);
+        assert!(!hand_on.is_due(Instant::now()), "not in every round");
+        hand_on.handed_on_time(&Ok(()));
+        assert!(hand_on.failed && hand_on.is_due(soon()), "whatever came of the time");
+        hand_on.handed_on(&Ok(()), Duration::ZERO);
+        assert!(!hand_on.failed && !hand_on.is_due(soon()));
+        hand_on.health_changed();
+        assert!(hand_on.is_due(soon()));
     }
 }

@@ -385,7 +385,8 @@ fn make_in(
     if let Some(huge) = huge {
         clear_tables(huge);
     }
-    let node = shelf.create(NAME, LENGTH).map_err(|error| text(&error))?;
+    // With all of its memory: what is handed on later finds room for it, however full the file system is then.
+    let node = shelf.create_whole(NAME, LENGTH).map_err(|error| text(&error))?;
     let mut workers = Vec::new();
     for worker in (0..plan.workers).map(WorkerId) {
         let pages = pages(own, transparent);
