@@ -16,7 +16,7 @@ pub struct Tables {
     pub keep: bool,
     /// The folder for them, which is made if it is not there, in a memory file system (tmpfs). In `/dev/shm`, under a name
     /// made of the state directory's, where it is left out. Tables in reserved huge pages have their own folder of
-    /// the same name where such pages are mounted.
+    /// the same name where such pages are mounted; where a folder is given they are there and nowhere else.
     pub directory: Option<PathBuf>,
     /// For so many seconds after a start that has found tables which it cannot take over (of another version, say, or of
     /// another number of workers), TCP packets of no flow begin one, as with `flowgate.tcp.unknown_flow = adopt`, so

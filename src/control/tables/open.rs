@@ -13,7 +13,7 @@ use crate::flow::{
 };
 use crate::id::{Millis, WorkerId};
 use crate::io::clock::Clock;
-use crate::io::shelf::{Found, Shelf, ShelfError, huge_mounts};
+use crate::io::shelf::{Found, HugeMount, Shelf, ShelfError, huge_mounts};
 
 /// Tables that nobody has worked on for so long have no live flow, and their times would soon seem to lie ahead.
 const TOO_OLD: Duration = Duration::from_secs(10 * 86_400);
@@ -344,7 +344,7 @@ fn file_length(plan: &Plan<'_>, worker: WorkerId, pages: FilePages) -> Result<u6
 fn make(plan: &Plan<'_>, shelf: &Shelf, outcome: Outcome) -> Result<NodeTables, String> {
     let mut tries = Vec::new();
     if plan.pages == Pages::Huge {
-        tries.extend(huge_shelves(plan));
+        tries.extend(huge_shelves(plan, huge_mounts()));
     }
     // In huge pages if that goes well, beside the file that says so if not.
     for huge in tries {
@@ -357,10 +357,12 @@ fn make(plan: &Plan<'_>, shelf: &Shelf, outcome: Outcome) -> Result<NodeTables, 
     make_in(plan, shelf, None, outcome)
 }
 
-/// Folders where there are as many reserved huge pages as it takes.
-fn huge_shelves(plan: &Plan<'_>) -> impl Iterator<Item = Shelf> {
+/// Folders where there are as many reserved huge pages as it takes. None where the operator has said where the tables are to
+/// be: he knows what outlives the daemon, and a container's own huge pages go with it.
+pub(super) fn huge_shelves(plan: &Plan<'_>, mounts: Vec<HugeMount>) -> impl Iterator<Item = Shelf> {
     let name = node::Tables::name(plan.state_directory);
-    huge_mounts().into_iter().filter_map(move |mount| {
+    let mounts = if plan.settings.directory.is_some() { Vec::new() } else { mounts };
+    mounts.into_iter().filter_map(move |mount| {
         let small = file_length(plan, WorkerId(0), FilePages::Small).ok()?;
         let pages = FilePages::Reserved { size: mount.page };
         let whole = file_length(plan, WorkerId(0), pages).ok()?;

@@ -8,6 +8,7 @@ use super::*;
 use crate::control::resume::{self, Holder, Resume, SlotRecord};
 use crate::flow::{FlowFlags, FlowKey, FlowState, LinkId, NewEntry};
 use crate::id::EndpointId;
+use crate::io::shelf::HugeMount;
 
 struct Node {
     folder: tempfile::TempDir,
@@ -40,8 +41,8 @@ impl Node {
         self.folder.path().join("tables").join(name)
     }
 
-    fn try_open(&self) -> Result<NodeTables, TablesError> {
-        NodeTables::open(&Plan {
+    fn plan(&self) -> Plan<'_> {
+        Plan {
             settings: &self.settings,
             state_directory: self.folder.path(),
             workers: self.workers,
@@ -49,7 +50,11 @@ impl Node {
             pages: Pages::Small,
             endpoints: self.endpoints.clone(),
             ports: self.ports.clone(),
-        })
+        }
+    }
+
+    fn try_open(&self) -> Result<NodeTables, TablesError> {
+        NodeTables::open(&self.plan())
     }
 
     fn open(&self) -> NodeTables {
@@ -185,6 +190,17 @@ fn flows_that_are_lost_are_adopted_by_tables_that_are_not_kept_too() {
     let adopts = tables.restart.adopt_until.unwrap().since(tables.clock.now());
     assert!((300_000..=350_000).contains(&adopts), "{adopts}");
     assert!(tables.workers.iter().all(|worker| worker.links.is_none()));
+}
+
+#[test]
+fn who_says_where_the_tables_are_has_none_in_other_folders() {
+    let mut node = Node::new();
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mount = HugeMount { path: folder.path().to_owned(), page: 2 << 20, free: 1 << 40 };
+    let shelves = |node: &Node| open::huge_shelves(&node.plan(), vec![mount.clone()]).count();
+    assert_eq!(shelves(&node), 0);
+    node.settings.directory = None;
+    assert_eq!(shelves(&node), 1);
 }
 
 #[test]
