@@ -32,7 +32,14 @@ pub const HEALTH_HOLDS: Duration = Duration::from_secs(60);
 /// Room for the data: 16,384 targets take less than 4 MiB.
 const ROOM: usize = 8 << 20;
 
-/// And for a moment.
+/// A daemon that has gone on with tables for so long, with one control core, is not brought down by what is in them: the ageing
+/// hand has passed every entry by then, which takes it 16 s.
+pub const SETTLED: Duration = Duration::from_secs(20);
+
+/// Starts that are known at most.
+const STARTS: usize = 8;
+
+/// And for a moment, or for some of them.
 const MOMENT_ROOM: usize = 256;
 
 /// What a control core hands on.
@@ -171,6 +178,10 @@ pub struct Keeper {
     unwritten: bool,
     anchor: Option<Anchor>,
     anchor_file: Option<Doubled>,
+    /// When daemons took the tables over that are not known to have [settled](SETTLED) or to have ended in order, in
+    /// milliseconds of [`boot_ms`].
+    starts: Vec<u64>,
+    starts_file: Option<Doubled>,
 }
 
 /// A keeper that outlives a control core.
@@ -193,15 +204,19 @@ impl Keeper {
     /// If the file cannot be read.
     pub fn in_file(file: File, offset: u64) -> io::Result<Keeper> {
         let (moments, moment) = Doubled::open(file.try_clone()?, offset, MOMENT_ROOM)?;
-        let (file, data) = Doubled::open(file, offset + Doubled::size(MOMENT_ROOM), ROOM)?;
+        let data_at = offset + Doubled::size(MOMENT_ROOM);
+        let (begun, starts) = Doubled::open(file.try_clone()?, data_at + Doubled::size(ROOM), MOMENT_ROOM)?;
+        let (file, data) = Doubled::open(file, data_at, ROOM)?;
         let last = data.and_then(|data| serde_json::from_slice(&data).ok()).filter(Resume::is_sound);
         let anchor = moment.and_then(|moment| serde_json::from_slice(&moment).ok());
-        Ok(Keeper { last, file: Some(file), unwritten: false, anchor, anchor_file: Some(moments) })
+        let starts = starts.and_then(|starts| serde_json::from_slice(&starts).ok()).unwrap_or_default();
+        let (file, anchor_file, starts_file) = (Some(file), Some(moments), Some(begun));
+        Ok(Keeper { last, file, unwritten: false, anchor, anchor_file, starts, starts_file })
     }
 
     /// Bytes that it takes of its file.
     pub const fn size() -> u64 {
-        Doubled::size(MOMENT_ROOM) + Doubled::size(ROOM)
+        2 * Doubled::size(MOMENT_ROOM) + Doubled::size(ROOM)
     }
 
     /// The moment that was noted last: until about then whoever handed on was alive.
@@ -222,6 +237,36 @@ impl Keeper {
             }
             None => Ok(()),
         }
+    }
+
+    /// How many daemons took the tables over within the time before now, and neither settled nor ended in order, in a row.
+    pub fn starts_within(&self, time: Duration) -> usize {
+        let (now, time) = (boot_ms(), u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        self.starts.iter().filter(|start| now.saturating_sub(**start) < time).count()
+    }
+
+    /// Notes that a daemon has taken the tables over.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn note_start(&mut self) -> io::Result<()> {
+        self.starts.push(boot_ms());
+        self.starts.drain(..self.starts.len().saturating_sub(STARTS));
+        self.write_starts()
+    }
+
+    /// Notes that it is not brought down by what is in them.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn note_settled(&mut self) -> io::Result<()> {
+        self.starts.clear();
+        self.write_starts()
+    }
+
+    fn write_starts(&mut self) -> io::Result<()> {
+        let Some(file) = &mut self.starts_file else { return Ok(()) };
+        file.write(&serde_json::to_vec(&self.starts)?)
     }
 
     /// What was handed on last.
@@ -315,6 +360,22 @@ mod tests {
         keeper.file = Keeper::in_file(writable(), 0).unwrap().file;
         keeper.keep(resume()).unwrap();
         assert_eq!(Keeper::in_file(writable(), 0).unwrap().last(), Some(&resume()));
+    }
+
+    #[test]
+    fn starts_are_counted_until_one_settles_or_they_are_long_ago() {
+        let file = tempfile::tempfile().unwrap();
+        let keeper = || Keeper::in_file(file.try_clone().unwrap(), 0).unwrap();
+        let minute = Duration::from_secs(60);
+        for n in 0..20 {
+            assert_eq!(keeper().starts_within(minute), n.min(STARTS));
+            keeper().note_start().unwrap();
+        }
+        keeper().note_settled().unwrap();
+        assert_eq!(keeper().starts_within(minute), 0);
+        let mut late = keeper();
+        late.starts = vec![boot_ms() - 50, boot_ms()];
+        assert_eq!((late.starts_within(minute), late.starts_within(Duration::from_millis(50))), (2, 1));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use flowgate::control::model::{ChangeRecord, State};
 use flowgate::control::monitor;
 use flowgate::control::neighbours::Neighbours;
 use flowgate::control::node::{NodeConfig, Socket};
-use flowgate::control::resume::SharedKeeper;
+use flowgate::control::resume::{self, SharedKeeper};
 use flowgate::control::socket::ControlListener;
 use flowgate::control::store::Store;
 use flowgate::control::tables::{NodeTables, OfWorker};
@@ -135,6 +135,10 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     };
     let ran = control.run(&runtime, state, &mut Signals { stops, hangups });
     drop(threads);
+    if ran.is_ok() {
+        // Whatever is in the tables, it has brought nobody down. If it cannot be written a crash is believed to have been.
+        resume::lock(&tables.keeper).note_settled().ok();
+    }
     // A disk that hangs keeps nobody from putting back what was changed in the kernel. A change that nobody was answered
     // yet is stored as a whole or not at all, whenever the process ends.
     let began = Instant::now();

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use crate::control::resume::{self, Resume, SharedKeeper};
+use crate::control::resume::{self, Resume, SETTLED, SharedKeeper};
 
 /// Handing on may take a twentieth of the control core's time, where many targets change at once.
 const PART: u32 = 20;
@@ -23,11 +23,24 @@ pub(super) struct HandOn {
     failed: bool,
     /// Nor could the time.
     time_failed: bool,
+    /// When this control core began.
+    began: Instant,
+    /// It was noted that the daemon goes on well with its tables.
+    settled: bool,
 }
 
 impl HandOn {
     pub(super) fn new(keeper: SharedKeeper) -> HandOn {
-        HandOn { keeper, is_due: false, next: Instant::now(), failed: false, time_failed: false }
+        let began = Instant::now();
+        HandOn {
+            keeper,
+            is_due: false,
+            next: began,
+            failed: false,
+            time_failed: false,
+            began,
+            settled: false,
+        }
     }
 
     /// Notes what came of handing on, which took so long.
@@ -57,6 +70,11 @@ impl HandOn {
         }
     }
 
+    /// Whether it is to be noted that nothing in the tables brings the daemon down.
+    fn settles(&self, forwards: bool, now: Instant) -> bool {
+        !self.settled && forwards && now.saturating_duration_since(self.began) >= SETTLED
+    }
+
     fn is_due(&self, now: Instant) -> bool {
         self.is_due && now >= self.next
     }
@@ -75,6 +93,9 @@ impl Inner {
         let (now, rate) = (clock.now().plus(ahead), clock.cycles_per_second());
         let written = resume::lock(&self.hand_on.keeper).keep_time(now, rate);
         self.hand_on.handed_on_time(&written);
+        if self.hand_on.settles(self.workers.first_forwarding().is_some(), Instant::now()) {
+            self.hand_on.settled = resume::lock(&self.hand_on.keeper).note_settled().is_ok();
+        }
     }
 
     /// Hands on what has changed, if anything has, and what could not be handed on.
@@ -118,5 +139,15 @@ mod tests {
         assert!(!hand_on.failed && !hand_on.is_due(soon()));
         hand_on.health_changed();
         assert!(hand_on.is_due(soon()));
+    }
+
+    #[test]
+    fn a_daemon_settles_once_it_has_forwarded_and_its_control_core_has_lived_for_long_enough() {
+        let mut hand_on = HandOn::new(Keeper::shared());
+        let then = hand_on.began + SETTLED;
+        assert!(hand_on.settles(true, then) && !hand_on.settles(false, then));
+        assert!(!hand_on.settles(true, then - Duration::from_millis(1)));
+        hand_on.settled = true;
+        assert!(!hand_on.settles(true, then));
     }
 }

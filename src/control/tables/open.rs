@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::identity::{Identity, LENGTH, NAME};
 use super::{NodeTables, OfWorker, Outcome, Plan, Restart, TablesError, file_name, new_seed, unhealthy};
 use crate::control::node;
-use crate::control::resume::{HEALTH_HOLDS, Keeper, Resume, boot_ms};
+use crate::control::resume::{self, HEALTH_HOLDS, Keeper, Resume, SETTLED, boot_ms};
 use crate::flow::{
     Entry, FilePages, HashSeed, InFile, Keep, NotFound, Pages, Table, TableConfig, TableError, TakenOver,
 };
@@ -17,6 +17,13 @@ use crate::io::shelf::{Found, HugeMount, Shelf, ShelfError, huge_mounts};
 
 /// Tables that nobody has worked on for so long have no live flow, and their times would soon seem to lie ahead.
 const TOO_OLD: Duration = Duration::from_secs(10 * 86_400);
+
+/// So many daemons in a row may take tables over within [`LOOP_WITHIN`] and end, not in order, before they have settled: if it is
+/// for what is in the tables, the next one would do so, too, and so on for ever.
+const LOOP_STARTS: usize = 3;
+
+/// See above.
+const LOOP_WITHIN: Duration = Duration::from_secs(60);
 
 /// What is wrong with what was found.
 enum Wrong {
@@ -89,7 +96,12 @@ impl Looked {
     /// If there is no memory.
     pub fn make(self, plan: &Plan<'_>) -> Result<NodeTables, TablesError> {
         let (shelf, outcome) = match self.0 {
-            Seen::Taken(tables) => return Ok(*tables),
+            Seen::Taken(tables) => {
+                // Here and not before: a start that is refused until then says nothing about the tables. The memory for it
+                // was taken with the file; if it cannot be written nothing but a loop is overlooked.
+                resume::lock(&tables.keeper).note_start().ok();
+                return Ok(*tables);
+            }
             Seen::NoRoom(outcome) => return in_own_memory(plan, outcome, None),
             Seen::Room(shelf, outcome) => (shelf, outcome),
         };
@@ -145,7 +157,9 @@ fn pages(shelf: &Shelf, transparent: bool) -> FilePages {
 /// Takes the names of a former making away. What was not ours would not have come so far, but for names that were never
 /// looked at; these stay.
 fn clear(shelf: &Shelf) {
-    let node = shelf.find(NAME, LENGTH).ok();
+    // However long another version has made it.
+    let length = if let Ok(Found::OtherLength(length)) = shelf.find(NAME, LENGTH) { length } else { LENGTH };
+    let node = shelf.find(NAME, length).ok();
     if let Some(Found::File(file)) = node
         && let Ok(Ok(Identity { folder: Some(folder), .. })) = Identity::read(file)
         && let Ok(other) = Shelf::open_existing(&folder)
@@ -187,6 +201,13 @@ fn find(plan: &Plan<'_>, shelf: &Shelf) -> Result<Option<NodeTables>, Wrong> {
     }
     let mut keeper = Identity::keeper(node)?;
     let useless = |why: &str| Wrong::Useless(why.to_owned());
+    if keeper.starts_within(LOOP_WITHIN) >= LOOP_STARTS {
+        let (times, within, seconds) = (LOOP_STARTS, LOOP_WITHIN.as_secs(), SETTLED.as_secs());
+        return Err(Wrong::Useless(format!(
+            "{times} daemons in a row have taken them over within {within} s, and each of them crashed before it had run \
+             for {seconds} s, which may be for what is in them"
+        )));
+    }
     let anchor = keeper.anchor().ok_or_else(|| useless("what time it was for them is not known"))?;
     if anchor.age() > TOO_OLD {
         return Err(useless("nobody has worked on them for ten days, in which every flow has ended"));

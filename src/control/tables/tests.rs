@@ -156,6 +156,7 @@ fn who_starts_again_adopts_for_what_is_left_of_the_time() {
     let left = |node: &Node| {
         let tables = node.open();
         assert_eq!(tables.restart.outcome, Outcome::TakenOver);
+        resume::lock(&tables.keeper).note_settled().unwrap();
         (tables.restart.refused, tables.restart.adopt_until.map(|until| until.since(tables.clock.now())))
     };
     let (refused, first) = left(&node);
@@ -201,6 +202,37 @@ fn who_says_where_the_tables_are_has_none_in_other_folders() {
     assert_eq!(shelves(&node), 0);
     node.settings.directory = None;
     assert_eq!(shelves(&node), 1);
+}
+
+#[test]
+fn tables_that_bring_one_daemon_down_after_the_other_are_given_up() {
+    let node = Node::new();
+    node.used(100);
+    let crash = |times: usize| {
+        for _ in 0..times {
+            let tables = node.open();
+            assert_eq!(tables.restart.outcome, Outcome::TakenOver);
+        }
+    };
+    // Whoever settles or ends in order breaks the row, and whoever is refused before there is anything to run on is not in it.
+    for _ in 0..3 {
+        crash(2);
+        drop(NodeTables::look(&node.plan()).unwrap());
+        resume::lock(&node.open().keeper).note_settled().unwrap();
+    }
+    crash(3);
+    let tables = node.open();
+    assert_eq!(
+        tables.restart.sentence(),
+        "the flow tables of the daemon before this one could not be taken over: 3 daemons in a row have taken them over \
+         within 60 s, and each of them crashed before it had run for 20 s, which may be for what is in them"
+    );
+    assert!(
+        tables.restart.adopt_until.is_some() && tables.workers.iter().all(|worker| worker.table.is_empty())
+    );
+    hand_on(&tables);
+    drop(tables);
+    crash(1);
 }
 
 #[test]
