@@ -1,6 +1,6 @@
 //! One daemon after the other over the same folder: what is handed on, what is refused, and in which words.
 
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use super::identity::{LENGTH, NAME};
@@ -233,6 +233,24 @@ fn tables_that_bring_one_daemon_down_after_the_other_are_given_up() {
     hand_on(&tables);
     drop(tables);
     crash(1);
+}
+
+#[test]
+fn nothing_is_left_where_another_version_had_its_tables() {
+    let node = Node::new();
+    node.used(1);
+    let elsewhere = node.folder.path().join("huge");
+    std::fs::DirBuilder::new().mode(0o700).create(&elsewhere).unwrap();
+    for name in ["worker-0", "worker-1"] {
+        std::fs::rename(node.path(name), elsewhere.join(name)).unwrap();
+    }
+    let open = || std::fs::OpenOptions::new().read(true).write(true).open(node.path(NAME)).unwrap();
+    let before = identity::Identity::read(open()).unwrap().unwrap();
+    identity::Identity { folder: Some(elsewhere.clone()), ..before }.write(open()).unwrap();
+    // It knew of more.
+    open().set_len(LENGTH + 4096).unwrap();
+    assert!(matches!(node.open().restart.outcome, Outcome::Lost(_)));
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
 #[test]
