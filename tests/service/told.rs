@@ -1,6 +1,10 @@
 //! What the service manager hears: a socket in its place, as systemd has one.
 
-use std::os::unix::net::UnixDatagram;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -28,7 +32,7 @@ name = "under"
 device = "net_null2"
 [underlay]
 port = "under"
-address = "192.0.2.1/24"
+address = "ADDRESS/24"
 host_interface = "fgs-PREFIX"
 [[endpoints]]
 name = "edge"
@@ -52,7 +56,11 @@ impl Manager {
 
     /// Starts the daemon as the unit does.
     fn start(&self, place: &Place, watchdog: Option<Duration>) -> Daemon {
-        let mut command = place.command();
+        self.start_as(place, place.command(), watchdog)
+    }
+
+    /// Starts it by this command.
+    fn start_as(&self, place: &Place, mut command: Command, watchdog: Option<Duration>) -> Daemon {
         command.env("NOTIFY_SOCKET", place.path("notify"));
         if let Some(watchdog) = watchdog {
             command.env("WATCHDOG_USEC", watchdog.as_micros().to_string());
@@ -91,7 +99,11 @@ impl Manager {
 
 /// Forwards as `FORWARDS` does, beside whatever else DPDK runs here.
 fn forwards() -> String {
-    FORWARDS.replace("PREFIX", &format!("t{}", std::process::id()))
+    static DAEMONS: AtomicU8 = AtomicU8::new(0);
+    let number = DAEMONS.fetch_add(1, Ordering::Relaxed);
+    let prefix = format!("{number}t{}", std::process::id());
+    // Each holds its tunnel's port.
+    FORWARDS.replace("PREFIX", &prefix).replace("ADDRESS", &format!("192.0.2.{}", number + 1))
 }
 
 #[test]
@@ -150,6 +162,65 @@ fn the_watchdog_is_fed_while_every_worker_goes_round_and_no_longer() {
     manager.waits_for("WATCHDOG=1");
     daemon.signal(Signal::SIGTERM);
     manager.waits_for("STOPPING=1");
+}
+
+/// Has whoever reads this file wait, as a disk does that hangs, until it is written to.
+fn hangs(path: &Path) {
+    // It is not there yet, or is not needed any more.
+    std::fs::remove_file(path).ok();
+    let made = Command::new("mkfifo").arg(path).status().expect("mkfifo can be run");
+    assert!(made.success());
+}
+
+#[test]
+fn the_watchdog_is_fed_while_a_reload_waits_for_the_disk() {
+    let place = Place::new(&forwards());
+    let manager = Manager::new(&place);
+    let daemon = manager.start(&place, Some(Duration::from_secs(2)));
+    manager.waits_for("READY=1");
+    hangs(&place.path("node.toml"));
+    daemon.signal(Signal::SIGHUP);
+    manager.waits_for("RELOADING=1");
+    for _ in 0..5 {
+        let word = manager.hears();
+        assert_eq!(word, "WATCHDOG=1", "nothing else is told until the disk answers");
+    }
+}
+
+#[test]
+fn the_watchdog_is_fed_while_a_new_control_core_waits_for_the_disk() {
+    let place = Place::new(&forwards());
+    let manager = Manager::new(&place);
+    let mut command = place.command();
+    command.arg("--debug-clock");
+    let mut daemon = manager.start_as(&place, command, Some(Duration::from_secs(2)));
+    manager.waits_for("READY=1");
+    hangs(&place.path("state/objects.json"));
+    let mut stream = UnixStream::connect(place.path("socket")).expect("the daemon listens");
+    let fault =
+        r#"{"jsonrpc": "2.0", "id": 1, "method": "debug-put-fault", "params": {"Fault": "control-panic"}}"#;
+    stream.write_all(format!("{fault}\n").as_bytes()).expect("the daemon reads requests");
+    // The connection ends with the control core.
+    let _answer = stream.read(&mut [0; 256]);
+    wait_for("the new control core to wait", || place.log().contains("control_core_waits_for_disk"));
+    while manager.hears_within(Duration::from_millis(1)).is_some() {}
+    for _ in 0..5 {
+        assert_eq!(manager.hears(), "WATCHDOG=1");
+    }
+    // And not for a worker that stands still then.
+    let held = daemon.thread("worker-0").held();
+    let still = Instant::now();
+    while still.elapsed() < Duration::from_secs(1) {
+        manager.hears_within(Duration::from_millis(100));
+    }
+    assert_eq!(
+        manager.hears_within(Duration::from_secs(2)),
+        None,
+        "a daemon whose worker is stuck is fed for"
+    );
+    drop(held);
+    manager.waits_for("WATCHDOG=1");
+    assert!(daemon.runs());
 }
 
 #[test]

@@ -36,13 +36,14 @@ use flowgate::control::socket::{ControlListener, Limits, Service, methods, serve
 use flowgate::control::store::Store;
 use flowgate::control::tables::Restart;
 use flowgate::control::workers::Workers;
+use flowgate::datapath::counters::WorkerCounters;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use super::Refusal;
 use super::devices::Devices;
-use super::service::Told;
+use super::service::{Feeder, Told};
 use super::stops::{Hangups, Stops};
 
 /// Questions to the kernel that wait at most; one that finds no room is asked again later.
@@ -97,11 +98,13 @@ impl Control<'_> {
     pub fn run(&self, runtime: &Runtime, mut state: State, signals: &mut Signals) -> Result<(), Refusal> {
         let mut life = Life::first();
         let mut panicked = VecDeque::new();
+        let mut feeder = Feeder::new(self.told.notify, self.counters());
         loop {
             let core = RefCell::new(None);
             let tasks = LocalSet::new();
             let one = self.one(&core, state, life.clone(), signals);
-            let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(tasks.run_until(one))));
+            let fed = while_fed(&mut feeder, tasks.run_until(one));
+            let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(fed)));
             let within = runtime.enter();
             let core: Option<Rc<Core>> = core.into_inner();
             let known = core.as_ref().map(|core| Service::state(&**core));
@@ -138,7 +141,7 @@ impl Control<'_> {
                 )
                 .into());
             }
-            state = match runtime.block_on(self.stored(signals)) {
+            state = match runtime.block_on(while_fed(&mut feeder, self.stored(signals))) {
                 Stored::State(stored) => *stored,
                 Stored::Unread => match known {
                     Some(known) => known,
@@ -154,6 +157,13 @@ impl Control<'_> {
                 "the control core starts anew; workers went on meanwhile"
             );
         }
+    }
+
+    /// The workers' counters, before they are lent.
+    fn counters(&self) -> Vec<Arc<WorkerCounters>> {
+        let workers = self.workers.lend();
+        let links = workers.as_ref().map_or(&[][..], |workers| workers.links());
+        links.iter().map(|link| Arc::clone(&link.counters)).collect()
     }
 
     /// Whether everything that was lent is back.
@@ -291,6 +301,14 @@ impl Control<'_> {
                 Stored::Unread
             }
         }
+    }
+}
+
+/// Waits for what `waited` comes to, and feeds the watchdog meanwhile.
+async fn while_fed<T>(feeder: &mut Feeder<'_>, waited: impl Future<Output = T>) -> T {
+    tokio::select! {
+        came = waited => came,
+        never = feeder.run() => match never {},
     }
 }
 
