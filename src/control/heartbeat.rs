@@ -46,6 +46,7 @@ impl Heartbeat {
     pub fn look(&mut self, rounds: u64, panicked: bool, now: Instant) -> Option<Beat> {
         let passed = now.saturating_duration_since(std::mem::replace(&mut self.looked, now));
         if panicked {
+            self.silent += passed.min(LONGEST_LOOK);
             return (!std::mem::replace(&mut self.panicked, true)).then_some(Beat::Panicked);
         }
         if rounds != self.rounds {
@@ -71,6 +72,11 @@ impl Heartbeat {
     /// Whether it goes round.
     pub fn is_alive(&self) -> bool {
         !self.stuck && !self.panicked
+    }
+
+    /// Whether it has ended by a panic.
+    pub fn has_panicked(&self) -> bool {
+        self.panicked
     }
 
     /// How often it was stuck so far.
@@ -140,7 +146,8 @@ mod tests {
     fn a_panic_is_seen_at_the_next_look_and_told_once() {
         let mut watched = Watched::new();
         assert_eq!(watched.heart.look(7, true, watched.now), Some(Beat::Panicked));
+        watched.now += LOOK;
         assert_eq!(watched.heart.look(7, true, watched.now), None);
-        assert!(!watched.heart.is_alive());
+        assert!(!watched.heart.is_alive() && watched.heart.has_panicked());
     }
 }

@@ -357,6 +357,12 @@ impl Workers {
         self.links.iter_mut().filter_map(look).collect()
     }
 
+    /// The numbers of the workers that have ended by a panic, as they say themselves.
+    pub fn panicked(&self) -> Vec<usize> {
+        let panicked = self.links.iter().enumerate().filter(|(_, link)| link.counters.panicked.get() != 0);
+        panicked.map(|(number, _)| number).collect()
+    }
+
     /// The sum of a counter over the workers.
     pub fn sum(&self, of: impl Fn(&WorkerCounters) -> &Counter) -> u64 {
         self.links.iter().fold(0, |sum, link| sum.wrapping_add(of(&link.counters).get()))

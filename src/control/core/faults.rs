@@ -59,6 +59,12 @@ impl Core {
         self.inner.borrow().workers.links().iter().all(|link| link.heart().is_alive())
     }
 
+    /// A worker that has ended by a panic.
+    fn panicked_worker(&self) -> Option<u8> {
+        let inner = self.inner.borrow();
+        inner.workers.links().iter().find(|link| link.heart().has_panicked()).map(|link| link.id.0)
+    }
+
     /// Looks whether every worker goes round, and tells what is news. A sentence, if the daemon has to end.
     pub(super) fn look_after_workers(&self, now: Instant) -> Option<String> {
         let news = self.inner.borrow_mut().workers.look_after(now);
@@ -77,10 +83,14 @@ impl Core {
                 }
                 Beat::Panicked => {
                     tracing::error!(name: "worker_panicked", worker, "a worker ended by a panic: the daemon ends, so that it is started anew");
-                    self.ends.set(self.ends.get().or(Some((now + LAST_WORDS, worker))));
                     What::WorkerPanicked { worker }
                 }
             }));
+        }
+        // A control core that starts anew meanwhile finds it so, though it was told by the one before.
+        let panicked = self.panicked_worker();
+        if let (Some(worker), None) = (panicked, self.ends.get()) {
+            self.ends.set(Some((now + LAST_WORDS, worker)));
         }
         let (at, worker) = self.ends.get()?;
         (at <= now)

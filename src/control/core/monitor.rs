@@ -64,6 +64,7 @@ impl Inner {
         let generation = self.state.generation();
         Readiness {
             silent_for: self.workers.links().iter().map(WorkerLink::silent_for).collect(),
+            panicked: self.workers.panicked(),
             generation,
             behind: self.workers.behind(generation),
             is_idle: self.is_idle(),

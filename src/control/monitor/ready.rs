@@ -38,6 +38,8 @@ const LONGEST_REASON: u64 = 200;
 pub struct Readiness {
     /// For how long each worker has gone no round. Of a node without ports there are none.
     pub silent_for: Vec<Duration>,
+    /// The workers that have ended by a panic: they go no round any more.
+    pub panicked: Vec<usize>,
     /// The present configuration.
     pub generation: u64,
     /// The workers that do not go by it, and for how long it has been in force; `None` for one that never
@@ -93,12 +95,14 @@ impl Readiness {
             let words = "the node is idle, as its configuration has no ports".to_owned();
             return Condition { name: "workers", holds: is_enough, words };
         }
-        let stuck = self.silent_for.iter().enumerate().filter(|(_, silent)| **silent >= within);
-        let stuck: Vec<String> = stuck
-            .map(|(worker, silent)| {
-                format!("worker {worker} went no round for {:.1} s", silent.as_secs_f64())
-            })
-            .collect();
+        let stuck = self.silent_for.iter().enumerate().filter_map(|(worker, silent)| {
+            if self.panicked.contains(&worker) {
+                return Some(format!("worker {worker} ended by a panic"));
+            }
+            let words = || format!("worker {worker} went no round for {:.1} s", silent.as_secs_f64());
+            (*silent >= within).then(words)
+        });
+        let stuck: Vec<String> = stuck.collect();
         let words = if stuck.is_empty() {
             format!("{} of {} go round", self.silent_for.len(), self.silent_for.len())
         } else {
@@ -252,6 +256,14 @@ mod tests {
         assert!(!dead.is_healthy() && !dead.is_ready());
         assert_eq!(text(health(&dead)).await.0, 503);
         assert!(!Readiness::default().is_healthy(), "a node without workers forwards nothing");
+    }
+
+    #[test]
+    fn a_worker_that_panicked_never_goes_round_however_short_ago_that_was() {
+        let panicked = Readiness { panicked: vec![1], ..sound() };
+        assert!(!panicked.goes_round() && !panicked.forwards());
+        assert!(!panicked.is_healthy() && !panicked.is_ready());
+        assert_eq!(panicked.fault().as_deref(), Some("worker 1 ended by a panic"));
     }
 
     #[test]
