@@ -277,6 +277,76 @@ fn a_step_that_fails_ends_it_and_what_was_done_can_be_put_back() {
 }
 
 #[test]
+fn a_value_that_cannot_be_written_is_a_step_that_fails() {
+    let fake = Fake::new();
+    fs::remove_dir_all(fake.path("sys/kernel/iommu_groups")).expect("it is there");
+    let before = fake.all();
+    // The module comes without the switch.
+    let output = fake.run("--noiommu --memory-lock --yes");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("that did not work"), "{said}");
+    assert_eq!(fake.read("etc/security/limits.d/flowgate.conf"), "# an older one\n", "nothing came after it");
+    fake.must("--undo --yes");
+    assert_eq!(fake.all(), before);
+}
+
+#[test]
+fn what_was_saved_is_kept_until_it_is_back_whatever_is_done_in_between() {
+    let fake = Fake::new();
+    let before = fake.all();
+    fake.must("--hugepages 512 --memory-lock --yes");
+    fake.tool("cp", "echo 'cp: no room' >&2; exit 1");
+    let output = fake.run("--undo --yes");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("this could not be put back, and --undo tries it again: file /etc/security/limits.d"),
+        "{said}"
+    );
+    fs::remove_file(fake.tools().join("cp")).expect("it is there");
+    fake.must("--isolate 2-9 --governor --hugepages 256 --yes");
+    fake.must("--undo --yes");
+    assert_eq!(fake.all(), before);
+}
+
+#[test]
+fn packages_that_others_need_stay_and_are_told() {
+    let fake = Fake::new();
+    // Who needs the library has come later.
+    fake.tool(
+        "apt-get",
+        "case \"$*\" in *-s*) ;; *) echo \"$*\" >> $FLOWGATE_SETUP_ROOT/../apt ;; esac\n\
+         for word in \"$@\"; do case $word in\n\
+         purge | -s | -y) ;;\n\
+         librte-*) echo \"Purg $word [22.11]\"; echo 'Remv flowgate [0.1]' ;;\n\
+         *) echo \"Purg $word [1]\" ;;\n\
+         esac; done",
+    );
+    let packages =
+        |names: &str| fake.write("var/lib/flowgate-setup/journal", &format!("packages {names} \n"));
+    packages("driverctl librte-eal23 librte-ring23 pciutils");
+    let output = fake.run("--undo --yes");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the packages librte-eal23 librte-ring23 stay, as others need them: flowgate\n"),
+        "{said}"
+    );
+    let done = || fs::read_to_string(fake.folder.path().join("apt")).expect("text");
+    assert_eq!(done(), "purge -y driverctl pciutils\n");
+    packages("driverctl pciutils");
+    fake.must("--undo --yes");
+    assert_eq!(done(), "purge -y driverctl pciutils\npurge -y driverctl pciutils\n");
+    // A simulation that fails takes nothing out.
+    fake.tool("apt-get", "exit 100");
+    packages("driverctl");
+    let output = fake.run("--undo --yes");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains("this could not be put back") && !output.status.success(), "{said}");
+}
+
+#[test]
 fn what_would_cut_a_host_off_or_cannot_be_is_refused_and_nothing_is_done() {
     let fake = Fake::new();
     for (words, said) in [
