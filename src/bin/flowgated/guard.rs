@@ -7,7 +7,7 @@
 //!   and never read stops that: the kernel fills its small buffer and then drops silently.
 //! - A client's packet comes to the link-layer address that is the kernel's too. If the kernel forwarded, the
 //!   packet would arrive twice. So IPv4 forwarding is turned off on that device for as long as the daemon
-//!   runs. The kernel has no such switch for IPv6, only one for all devices; if that is on, it is told.
+//!   runs (`forwarding`). The kernel has no such switch for IPv6, only one for all devices; if that is on, it is told.
 //!
 //! [`survey`] says what is found and what will be done, for `--check` and for the log.
 
@@ -15,20 +15,22 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flowgate::control::netlink::{Link, Links};
 use flowgate::control::node::NodeConfig;
-use flowgate::control::survey::{self, Finding, forwards, ipv4_forwarding};
+use flowgate::control::survey::{self, Finding, forwards};
 use flowgate::wire::geneve::UDP_PORT;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt};
+
+use super::forwarding::Forwarding;
 
 /// What keeps the kernel out; dropped, everything is as it was.
 pub struct Guard {
     /// The tunnel's port; an idle node has no tunnel.
     _socket: Option<OwnedFd>,
-    /// Files of `/proc/sys` that were changed, and what was in them.
-    changed: Vec<(PathBuf, String)>,
+    /// What was changed below `/proc/sys`.
+    _forwarding: Forwarding,
 }
 
 /// Why the kernel cannot be kept out.
@@ -60,25 +62,16 @@ impl Guard {
     /// routed endpoints.
     pub fn new(config: &NodeConfig, links: &[Link]) -> Result<Guard, GuardError> {
         let tunnel = config.underlay.as_ref().map(|underlay| underlay.address.address);
-        let mut guard = Guard { _socket: tunnel.map(hold_tunnel_port).transpose()?, changed: Vec::new() };
-        for interface in config.interfaces().iter().filter(|known| forwards(known, links, &is_on)) {
-            let device = &interface.host_interface;
-            let key = Path::new("/proc/sys").join(ipv4_forwarding(device));
-            fs::write(&key, "0")
-                .map_err(|source| GuardError::Forwarding { device: device.clone(), source })?;
-            guard.changed.push((key, "1".to_owned()));
-        }
-        Ok(guard)
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        for (key, before) in &self.changed {
-            if let Err(error) = fs::write(key, before) {
-                tracing::warn!(name: "kernel_key_not_put_back", key = %key.display(), before, %error, "a key of the kernel could not be put back");
-            }
-        }
+        let socket = tunnel.map(hold_tunnel_port).transpose()?;
+        let mut forwarding = Forwarding::noted(&config.state_directory);
+        let interfaces = config.interfaces();
+        let is_or_was_on = |switch: &str| is_on(switch) || forwarding.was_on(switch);
+        let forward = interfaces.iter().filter(|known| forwards(known, links, &is_or_was_on));
+        let devices: Vec<&str> = forward.map(|known| known.host_interface.as_str()).collect();
+        forwarding
+            .turn_off(&devices)
+            .map_err(|(device, source)| GuardError::Forwarding { device, source })?;
+        Ok(Guard { _socket: socket, _forwarding: forwarding })
     }
 }
 

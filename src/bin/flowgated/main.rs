@@ -6,6 +6,7 @@
 mod control;
 mod devices;
 mod facts;
+mod forwarding;
 mod guard;
 mod host;
 mod notify;
