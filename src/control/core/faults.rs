@@ -53,12 +53,6 @@ impl Core {
         self.port_links.borrow().changes
     }
 
-    /// Whether every worker has gone a round within the last half a second, as far as this thread could look: for the service
-    /// manager's watchdog, which is to be fed only then.
-    pub fn workers_alive(&self) -> bool {
-        self.inner.borrow().workers.links().iter().all(|link| link.heart().is_alive())
-    }
-
     /// A worker that has ended by a panic.
     fn panicked_worker(&self) -> Option<u8> {
         let inner = self.inner.borrow();

@@ -119,7 +119,7 @@ impl Readiness {
         Condition { name: "configuration", holds, words: format!("generation {} {words}", self.generation) }
     }
 
-    /// Whether every worker goes round at this moment, if there are to be any: what a watchdog is fed for.
+    /// Whether every worker goes round at this moment, if there are to be any.
     pub fn goes_round(&self) -> bool {
         self.workers(WORKER_STILL, true).holds
     }

@@ -20,9 +20,9 @@ fn a_stuck_worker_is_told_within_a_second_and_so_is_that_it_goes_on_and_that_it_
         let mut now = Instant::now();
         bench.counters.rounds.add(1);
         bench.core.look_after_workers(now);
-        assert!(bench.core.workers_alive());
+        assert!(bench.core.readiness().goes_round());
         assert_eq!(looks(&bench, &mut now), [What::WorkerStuck { worker: 0, silent_for_ms: 500 }]);
-        assert!(!bench.core.workers_alive(), "the watchdog is not fed");
+        assert!(!bench.core.readiness().goes_round());
         bench.counters.rounds.add(1);
         let told = looks(&bench, &mut now);
         assert_eq!(told[0], What::WorkerWentOn { worker: 0, stuck_for_ms: 1000 });
@@ -31,7 +31,7 @@ fn a_stuck_worker_is_told_within_a_second_and_so_is_that_it_goes_on_and_that_it_
         assert_eq!(looks(&bench, &mut now), []);
         let sentence = bench.core.look_after_workers(now).expect("the daemon ends");
         assert!(sentence.starts_with("worker 0 ended by a panic"), "{sentence}");
-        assert!(!bench.core.workers_alive());
+        assert!(!bench.core.readiness().goes_round());
     });
 }
 
