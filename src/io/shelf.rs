@@ -241,8 +241,8 @@ pub fn huge_mounts() -> Vec<HugeMount> {
     found
 }
 
-/// `hugetlbfs /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0`
-fn huge_paths(mounts: &str) -> impl Iterator<Item = PathBuf> {
+/// Where they are mounted: `hugetlbfs /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0`
+pub fn huge_paths(mounts: &str) -> impl Iterator<Item = PathBuf> {
     mounts.lines().filter_map(|line| {
         let mut words = line.split(' ');
         let (path, kind) = (words.nth(1)?, words.next()?);

@@ -87,6 +87,32 @@ fn whatever_is_not_well_says_why_it_matters_and_where_there_is_more_of_it() {
     }
 }
 
+#[test]
+fn tables_that_a_daemon_has_left_need_no_free_pages() {
+    let mut host = entries(&hosts()["two-sockets"]);
+    let free = |host: &BTreeMap<String, Entry>| {
+        let items = look_at(host.clone()).0.items;
+        items.into_iter().find(|item| item.id == "hugepages-free").expect("it is looked at")
+    };
+    assert_eq!(free(&host).verdict, Verdict::Warning);
+    host.insert("/flowgate/kept-tables-mib".to_owned(), Entry::Text("2880".to_owned()));
+    let item = free(&host);
+    assert_eq!(item.verdict, Verdict::Ok, "{item:?}");
+    assert!(item.found.ends_with(", besides 2880 MiB of flow tables that are kept for it"), "{item:?}");
+}
+
+#[test]
+fn the_command_for_a_card_with_addresses_is_one_that_setup_does_not_refuse() {
+    let items = look_at(entries(&hosts()["just-racked"])).0.items;
+    let is_it = |item: &&_| -> bool {
+        let item: &flowgate::cli::doctor::Item = item;
+        item.id == "driver" && item.found.contains("its interface ens1f0 has addresses")
+    };
+    let command = items.iter().find(is_it).and_then(|item| item.command.clone());
+    let command = command.expect("one that mends it");
+    assert!(command.ends_with("setup --bind 0000:17:00.0 --force --yes"), "{command}");
+}
+
 /// A folder of the test's own.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");

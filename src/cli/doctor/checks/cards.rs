@@ -5,6 +5,7 @@ use super::super::items::{Items, Verdict};
 use super::super::kinds::Kind;
 use super::{IDLE, NO_CONFIGURATION, listed};
 use crate::control::node::{Device, Port};
+use std::net::IpAddr;
 
 /// The ports that are cards, each with what the bus says of it; nothing of one that is not there.
 fn cards(facts: &Facts) -> Vec<(&Port, &str, &PciDevice)> {
@@ -85,7 +86,7 @@ pub(in super::super) fn driver(facts: &Facts, items: &mut Items) {
         let in_use: Vec<_> = card
             .interfaces
             .iter()
-            .filter(|name| facts.network.link(name).is_some_and(|link| !link.addresses.is_empty()))
+            .filter(|name| facts.network.link(name).is_some_and(|link| link.addresses.iter().any(is_global)))
             .collect();
         match card.driver.as_deref() {
             Some("mlx5_core") if facts.vfio.has_verbs => {
@@ -115,6 +116,8 @@ pub(in super::super) fn driver(facts: &Facts, items: &mut Items) {
                     "{address} is the kernel's ({driver}), and its interface {} has addresses: see that you are not connected by it",
                     listed(in_use)
                 );
+                // Without this it is refused.
+                let bind = format!("scripts/setup --bind {address} --force --yes");
                 items.mend(Kind::Driver, name, Verdict::Problem, found, bind);
             }
             Some(driver) => {
@@ -124,6 +127,14 @@ pub(in super::super) fn driver(facts: &Facts, items: &mut Items) {
         }
     }
     missing(facts, Kind::Driver, items);
+}
+
+/// Whether anybody reaches the host by it: each link has addresses of its own.
+fn is_global(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    }
 }
 
 /// Says that nothing can be told of cards that are not there.
@@ -142,8 +153,8 @@ pub(in super::super) fn boot(facts: &Facts, items: &mut Items) {
         let name = Some(port.name.as_str());
         if card.is_mellanox() {
             items.ok(Kind::DriverBoot, name, "the kernel binds it to its own driver by itself");
-        } else if card.is_kept {
-            items.ok(Kind::DriverBoot, name, format!("driverctl binds {address} at boot"));
+        } else if let Some(by) = card.kept_by {
+            items.ok(Kind::DriverBoot, name, format!("{by} binds {address} at boot"));
         } else {
             items.mend(
                 Kind::DriverBoot,

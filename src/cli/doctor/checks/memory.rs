@@ -16,6 +16,11 @@ fn needed_mb(config: &NodeConfig) -> u64 {
     u64::from(sizing::packet_memory_mb(config)) + tables
 }
 
+/// What it needs of pages that are free: tables that the last daemon has left have theirs.
+fn needed_of_free_mb(config: &NodeConfig, kept_mb: u64) -> u64 {
+    needed_mb(config).saturating_sub(kept_mb).max(u64::from(sizing::packet_memory_mb(config)))
+}
+
 fn free_mb(sizes: &[PageSize]) -> u64 {
     sizes.iter().map(|size| size.kib * size.free / 1024).sum()
 }
@@ -91,9 +96,14 @@ pub(in super::super) fn free(facts: &Facts, items: &mut Items) {
             _ => items.ok(Kind::HugepagesFree, None, found),
         };
     };
-    let (needed, free) = (needed_mb(config), free_mb(sizes));
+    let kept = facts.memory.kept_mb;
+    let (needed, free) = (needed_of_free_mb(config, kept), free_mb(sizes));
     let packets = u64::from(sizing::packet_memory_mb(config));
-    let found = format!("{}; the daemon needs {needed} MiB, {packets} of them for packets", in_words(sizes));
+    let mut found =
+        format!("{}; the daemon needs {needed} MiB, {packets} of them for packets", in_words(sizes));
+    if kept > 0 {
+        found.push_str(&format!(", besides {kept} MiB of flow tables that are kept for it"));
+    }
     match config.eal.hugepages {
         HugePages::Never => items.not_well(
             Kind::HugepagesFree,
@@ -170,9 +180,10 @@ pub(in super::super) fn node(facts: &Facts, items: &mut Items) {
             };
             sizes.iter().map(|size| size.kib * pages(size) / 1024).sum()
         };
-        let needed = needed_mb(config) * workers as u64 / all;
         // What a daemon that runs has taken is reserved and no longer free.
         let runs = facts.daemon.answering().is_some();
+        let kept = if runs { 0 } else { facts.memory.kept_mb };
+        let needed = needed_of_free_mb(config, kept) * workers as u64 / all;
         let (has, word) = if runs { (of_node(false), "reserved") } else { (of_node(true), "free") };
         let found = format!("{has} MiB are {word} there, and its {workers} workers need {needed}");
         if has >= needed || config.eal.hugepages == HugePages::Never {

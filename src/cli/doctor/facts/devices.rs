@@ -28,8 +28,8 @@ pub struct PciDevice {
     pub interfaces: Vec<String>,
     /// Its lanes and their speed, in GT/s, now and at most.
     pub lanes: Option<(Lanes, Lanes)>,
-    /// It is bound to its driver at each boot: driverctl's file.
-    pub is_kept: bool,
+    /// What binds it to its driver at each boot: driverctl, or the unit of `scripts/setup`.
+    pub kept_by: Option<&'static str>,
 }
 
 /// A device of the same IOMMU group.
@@ -124,8 +124,21 @@ fn device(host: &Host, address: &str) -> PciDevice {
         group,
         interfaces: host.names(&at("net")).unwrap_or_default(),
         lanes: lanes("current").zip(lanes("max")),
-        is_kept: host.text(&format!("/etc/driverctl.d/{address}")).is_some(),
+        kept_by: kept_by(host, address),
     }
+}
+
+/// What binds a card at each boot.
+fn kept_by(host: &Host, address: &str) -> Option<&'static str> {
+    const UNIT: &str = "flowgate-bind.service";
+    const UNITS: &str = "/etc/systemd/system";
+    if host.text(&format!("/etc/driverctl.d/{address}")).is_some() {
+        return Some("driverctl");
+    }
+    let lines = host.reduced(&format!("{UNITS}/{UNIT}"), |text| lines_of(text, &["ExecStart="]))?;
+    host.link(&format!("{UNITS}/multi-user.target.wants/{UNIT}"))?;
+    let binds = |line: &str| line.split_whitespace().skip(1).eq(["-b", "vfio-pci", address]);
+    lines.lines().any(binds).then_some(UNIT)
 }
 
 /// What handing out devices needs of the kernel.

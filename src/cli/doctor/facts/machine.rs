@@ -2,7 +2,10 @@
 
 use super::super::host::Host;
 use super::{Gateway, numbers};
+use crate::control::node::Tables;
+use crate::io::shelf::huge_paths;
 use std::collections::BTreeMap;
+use std::fs;
 
 /// Switches of the kernel's command line that are gone by. The rest of the line is neither looked at nor recorded.
 const SWITCHES: [&str; 14] = [
@@ -47,6 +50,8 @@ impl PageSize {
 pub struct Memory {
     /// Hugepages by size, the smallest first; none: the kernel has no such thing.
     pub pages: Option<Vec<PageSize>>,
+    /// MiB of them that the flow tables lie in which a daemon has left for the next one.
+    pub kept_mb: u64,
     /// What reserves pages at each boot, as it was found.
     pub at_boot: Vec<String>,
     /// The limit on locked memory in bytes, and whose it is: the daemon's where it runs, its unit's where there is one,
@@ -55,7 +60,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub(super) fn read(host: &Host, daemon: Option<u32>) -> Memory {
+    pub(super) fn read(host: &Host, gateway: &Gateway, daemon: Option<u32>) -> Memory {
         let of_process = |process: &str| {
             let text = host
                 .reduced(&format!("/proc/{process}/limits"), |text| lines_of(text, &["Max locked memory"]));
@@ -67,7 +72,12 @@ impl Memory {
                 .map(|limit| ("the unit's", limit))
                 .or_else(|| of_process("self").map(|limit| ("this shell's", limit))),
         };
-        Memory { pages: pages(host), at_boot: at_boot(host), lock_limit: limit }
+        Memory {
+            pages: pages(host),
+            kept_mb: kept_mb(host, gateway),
+            at_boot: at_boot(host),
+            lock_limit: limit,
+        }
     }
 }
 
@@ -95,6 +105,18 @@ fn pages(host: &Host) -> Option<Vec<PageSize>> {
     }
     sizes.sort_by_key(|size| size.kib);
     Some(sizes)
+}
+
+/// MiB of kept flow tables in reserved pages.
+fn kept_mb(host: &Host, gateway: &Gateway) -> u64 {
+    let answer = host.answer("kept-tables-mib", || {
+        let folder = Tables::name(&gateway.node()?.state_directory);
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let files = huge_paths(&mounts).filter_map(|path| fs::read_dir(path.join(&folder)).ok()).flatten();
+        let bytes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+        Some(bytes.sum::<u64>() >> 20).filter(|mib| *mib > 0).map(|mib| mib.to_string())
+    });
+    answer.and_then(|mib| mib.trim().parse().ok()).unwrap_or(0)
 }
 
 fn nodes(host: &Host) -> Vec<u16> {

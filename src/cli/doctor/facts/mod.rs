@@ -60,7 +60,7 @@ impl Facts {
         let pci = devices::pci(host, &gateway);
         let network = Network::read(host, &gateway);
         let ethtool = devices::ethtool(host, &gateway, &pci, &network);
-        let memory = Memory::read(host, daemon.pid());
+        let memory = Memory::read(host, &gateway, daemon.pid());
         let cores = Cores::read(host, &gateway);
         let vfio = devices::Vfio::read(host);
         let (user, capabilities) = rights(host, daemon.pid());
