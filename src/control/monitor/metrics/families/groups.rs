@@ -108,7 +108,7 @@ pub const FAMILIES: &[Family] = &[
     Family::gauge(
         "flowgate_target_group_worst_detection_seconds",
         GROUP,
-        "The same and a check's timeout: within what time a dead target is noticed at worst, as one that is silent is, whose checks time out",
+        "Interval times unhealthy threshold, and a timeout: within what time a dead target is noticed at worst, as one that is silent is, whose checks time out",
         |snapshot, out| {
             let mut each = snapshot.groups.iter();
             each.try_for_each(|one| out.gauge(&labels(one), one.worst_detection.as_secs_f64()))
