@@ -211,6 +211,8 @@ fn connections_that_a_start_cannot_take_over_are_adopted() {
     let why = tables["Message"].as_str().expect("a sentence");
     assert!(why.contains("a flow table is of layout 4"), "{why}");
     assert!(lab.gateway().process.printed().contains("a flow table is of layout 4"));
+    // Whoever is adopted before all targets are known to be healthy goes to one that is.
+    (0..2).for_each(|target| lab.wait_for_state(target, "healthy"));
     connections.iter_mut().for_each(Connection::must_work);
     // By the same hash, and so by the same appliance.
     assert_eq!(targets(&lab), before);

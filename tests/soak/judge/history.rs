@@ -108,9 +108,12 @@ impl History {
 
     /// Whether a target may have been in one of these states at some time in a span.
     pub fn may_have_been_in(&self, target: Ipv4Addr, states: &[&str], from: At, to: At) -> bool {
-        // While the daemon begins, nobody hears what it finds.
-        let unheard =
-            self.restarts.iter().any(|(down, up)| *down <= to && up.is_none_or(|up| from <= up + UNHEARD));
+        // While the daemon or its control core begins, nobody hears what it finds.
+        let unheard = self
+            .restarts
+            .iter()
+            .chain(&self.deaf)
+            .any(|(down, up)| *down <= to && up.is_none_or(|up| from <= up + UNHEARD));
         let in_one = |all: &Vec<Since<String>>| may(all, from, to, |is| states.contains(&is.as_str()));
         unheard || self.states.get(&target).is_none_or(in_one)
     }
