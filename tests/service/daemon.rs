@@ -25,8 +25,10 @@ impl Place {
     /// Has `node` be the configuration from now on.
     pub fn write(&self, node: &str) {
         let folder = self.folder.path().display();
+        // Flow tables that are kept would outlive the test.
         let head = format!(
-            "state_directory = \"{folder}/state\"\nsocket.path = \"{folder}/socket\"\nmonitor.enabled = false\n"
+            "state_directory = \"{folder}/state\"\nsocket.path = \"{folder}/socket\"\n\
+             monitor.enabled = false\ntables.keep = false\n"
         );
         std::fs::write(self.path("node.toml"), head + node).expect("the folder is writable");
     }
