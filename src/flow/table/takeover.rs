@@ -12,6 +12,7 @@
 //! A million flows take some 100 ms; see docs/restart.md.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::header::Changing;
@@ -109,12 +110,7 @@ impl Table {
         let capacity = self.capacity();
         for block in (0..capacity).step_by(BLOCK as usize) {
             let block = block..capacity.min(block + BLOCK);
-            for number in block.clone() {
-                let entry = self.entries.at(number);
-                if entry.state() != FlowState::Free {
-                    self.index.prefetch(self.seed.flow(entry.key()));
-                }
-            }
+            self.ask_for_buckets(block.clone());
             for number in block {
                 let entry = self.entries.at(number);
                 let empty = *entry.key() == FlowKey::NONE || entry.key().words() == &[0; 5];
@@ -133,6 +129,16 @@ impl Table {
                     *(if whole { &mut came.refused } else { &mut came.torn }) += 1;
                 }
                 self.entries.at_mut(number).free_torn(generation);
+            }
+        }
+    }
+
+    /// Asks for the buckets of these entries' keys, all at once.
+    fn ask_for_buckets(&self, block: Range<u32>) {
+        for number in block {
+            let entry = self.entries.at(number);
+            if entry.state() != FlowState::Free {
+                self.index.prefetch(self.seed.flow(entry.key()));
             }
         }
     }
@@ -158,12 +164,7 @@ impl Table {
         let fresh = self.header.at(0).changing.fresh;
         for block in (0..fresh).step_by(BLOCK as usize) {
             let block = block..fresh.min(block + BLOCK);
-            for number in block.clone() {
-                let entry = self.entries.at(number);
-                if entry.state() != FlowState::Free {
-                    self.index.prefetch(self.seed.flow(entry.key()));
-                }
-            }
+            self.ask_for_buckets(block.clone());
             for number in block {
                 let entry = self.entries.at(number);
                 if entry.state() == FlowState::Free {
