@@ -69,7 +69,7 @@ impl fmt::Display for Finding {
 #[must_use]
 pub fn is_shared(interface: &NodeInterface, links: &[Link]) -> bool {
     let link = links.iter().find(|link| link.name == interface.host_interface);
-    interface.kept_by_kernel && link.is_some_and(|link| !link.is_tap)
+    interface.kept_by_kernel && link.is_some_and(|link| !link.is_tap())
 }
 
 /// Whether the kernel sees the packets of a routed endpoint on this interface and would forward them.
@@ -157,7 +157,7 @@ fn look_at(
                 find(Kind::ForwardsV4, false, text, None);
             }
         }
-        Some(link) if !link.is_tap => {
+        Some(link) if !link.is_tap() => {
             let text =
                 format!("{device} is a device of the kernel's and no tap; give another host_interface");
             find(Kind::NotATap, true, text, None);

@@ -225,7 +225,9 @@ fn the_kernel_answers_arp_and_ping_by_a_tap_for_what_a_worker_hands_over() {
         let index = links.index("fg-lan.100").expect("it was made");
         links.set_up(index, OUR_MAC, 1500).expect("set up");
         links.add_address(index, "10.78.0.1".parse().expect("an address"), 24).expect("added");
-        assert!(links.all().expect("told").iter().any(|link| link.index == index && link.is_tap && link.up));
+        assert!(
+            links.all().expect("told").iter().any(|link| link.index == index && link.is_tap() && link.up)
+        );
 
         let counters = Arc::new(HostCounters::default());
         let host = HostInterface { interface: A, link: tap, counters: Arc::clone(&counters) };

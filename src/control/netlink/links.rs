@@ -8,23 +8,23 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use netlink_packet_route::neighbour::NeighbourMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use serde::{Deserialize, Serialize};
 
 use super::{family, link_name, messages, neighbour_address, own_address, reachability, request};
 use crate::control::neighbours::Reachability;
 
-/// A link of the kernel's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A link of the kernel's; also as `flowgate doctor` records it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Its number.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Whether it is a tun or tap device.
-    pub is_tap: bool,
     /// What kind of virtual device it is, as the kernel calls it (`veth`, `bridge`); none: it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Whether it is up.
     pub up: bool,
@@ -33,11 +33,21 @@ pub struct Link {
     /// The largest IP packet that it carries, in bytes.
     pub mtu: u32,
     /// The number of the bridge or bond that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<u32>,
     /// The number of the link that it lies on, as a VLAN does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower: Option<u32>,
     /// The kernel's addresses on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+}
+
+impl Link {
+    /// Whether it is a tun or tap device.
+    pub fn is_tap(&self) -> bool {
+        self.kind.as_deref() == Some("tun")
+    }
 }
 
 /// A neighbour as the kernel has it.
@@ -192,7 +202,6 @@ fn link_of(name: &str, message: &LinkMessage) -> Link {
     let mut link = Link {
         index: message.header.index,
         name: name.to_owned(),
-        is_tap: false,
         kind: None,
         up: message.header.flags.contains(LinkFlags::Up),
         carrier: message.header.flags.contains(LinkFlags::LowerUp),
@@ -211,7 +220,6 @@ fn link_of(name: &str, message: &LinkMessage) -> Link {
                     LinkInfo::Kind(kind) => Some(kind),
                     _ => None,
                 });
-                link.is_tap = matches!(kind, Some(InfoKind::Tun));
                 link.kind = kind.map(ToString::to_string);
             }
             _ => {}

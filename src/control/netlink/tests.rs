@@ -303,7 +303,7 @@ fn a_link_is_set_up_with_its_addresses() {
             links.add_address(index, address, length).expect("it has it already");
             let link =
                 links.all().expect("told").into_iter().find(|link| link.index == index).expect("there");
-            assert!(link.addresses.contains(&address) && link.up && !link.is_tap);
+            assert!(link.addresses.contains(&address) && link.up && !link.is_tap());
         }
         let said = Command::new("ip").args(["addr", "show", "host0"]).output().expect("ip").stdout;
         let said = String::from_utf8_lossy(&said);

@@ -4,7 +4,6 @@ use super::super::host::Host;
 use super::Gateway;
 use crate::control::neighbours::Reachability;
 use crate::control::netlink::{Link, Links};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -34,24 +33,6 @@ pub struct Route {
     pub network: (Ipv4Addr, u8),
     /// The lower wins.
     pub metric: u32,
-}
-
-/// A link as it is recorded.
-#[derive(Serialize, Deserialize)]
-struct RecordedLink {
-    index: u32,
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
-    up: bool,
-    carrier: bool,
-    mtu: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    master: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    lower: Option<u32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    addresses: Vec<IpAddr>,
 }
 
 impl Network {
@@ -128,38 +109,10 @@ impl Network {
 fn links(host: &Host) -> Option<Vec<Link>> {
     let text = host.answer("links", || {
         let links = Links::open().and_then(|mut links| links.all()).ok()?;
-        let lines = links.into_iter().map(|link| {
-            serde_json::to_string(&RecordedLink {
-                index: link.index,
-                name: link.name,
-                kind: link.kind,
-                up: link.up,
-                carrier: link.carrier,
-                mtu: link.mtu,
-                master: link.master,
-                lower: link.lower,
-                addresses: link.addresses,
-            })
-        });
-        Some(lines.filter_map(Result::ok).collect::<Vec<_>>().join("\n"))
+        let lines = links.iter().filter_map(|link| serde_json::to_string(link).ok());
+        Some(lines.collect::<Vec<_>>().join("\n"))
     })?;
-    let links = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-    Some(
-        links
-            .map(|link: RecordedLink| Link {
-                index: link.index,
-                is_tap: link.kind.as_deref() == Some("tun"),
-                name: link.name,
-                kind: link.kind,
-                up: link.up,
-                carrier: link.carrier,
-                mtu: link.mtu,
-                master: link.master,
-                lower: link.lower,
-                addresses: link.addresses,
-            })
-            .collect(),
-    )
+    Some(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 /// Each kind of neighbour's state by the word of `ip neighbour`.
