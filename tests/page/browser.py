@@ -86,9 +86,10 @@ def value(driver, script, *arguments):
 
 
 def visit(driver, url):
-    """Opens the page, waits until it is live and has something to show, and forgets earlier complaints."""
+    """Opens the page, waits until it is live and every part has something to show, and forgets earlier complaints."""
     driver.get("about:blank")
     complaints(driver)
     driver.get(url)
     until("the page to be live", lambda: text(driver, "#link-words") == "Live")
     until("the first reading", lambda: text(driver, "#verdict") != "Reading the gateway…")
+    until("the records of failovers", lambda: texts(driver, "#failovers li"))
