@@ -143,7 +143,9 @@ class Gateway:
         assert code is None, f"flowgated ended with {code}: {self.log()}"
         try:
             socket.create_connection(("127.0.0.1", 6080), 1).close()
-            return self.socket.exists()
+            with socket.socket(socket.AF_UNIX) as stream:
+                stream.connect(str(self.socket))
+            return True
         except OSError:
             return False
 

@@ -126,11 +126,16 @@ def test_targets_come_into_service_and_leave_it_again(made, elbv2, node):
         shown = elbv2.describe_target_health(TargetGroupArn=group_arn)["TargetHealthDescriptions"]
         return {each["Target"]["Id"]: each["TargetHealth"] for each in shown}
 
-    assert {address: each["State"] for address, each in health().items()} == dict.fromkeys(APPLIANCES, "healthy")
+    def states():
+        return {address: each["State"] for address, each in health().items()}
+
+    wait_for("all to be healthy", lambda: states() == dict.fromkeys(APPLIANCES, "healthy"))
     node.appliances[0].die()  # H-4, H-5
-    dead = wait_for("the dead appliance to be unhealthy", lambda: next(
-        (each for each in health().values() if each["State"] == "unhealthy"), None))
-    assert dead["Reason"] == "Target.FailedHealthChecks" and "refused" in dead["Description"].lower()
+    wait_for("the dead appliance, and it alone, to be unhealthy",
+             lambda: states() == {**dict.fromkeys(APPLIANCES, "healthy"), APPLIANCES[0]: "unhealthy"})
+    # A check of 50 ms that this machine had no time for has failed otherwise; the next one is refused.
+    wait_for("a check to be refused", lambda: "refused" in health()[APPLIANCES[0]]["Description"].lower())
+    assert health()[APPLIANCES[0]]["Reason"] == "Target.FailedHealthChecks"
     seen = {each["Target"]["Id"]: each["TargetHealth"]["State"]
             for each in node.rpc("describe-target-health", TargetGroupArn="fw")["TargetHealthDescriptions"]}
     assert seen[APPLIANCES[0]] == "unhealthy"

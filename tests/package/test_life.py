@@ -215,12 +215,12 @@ def test_a_daemon_that_is_stuck_is_ended_by_the_watchdog_and_started_anew(host):
     # As an operator changes a unit; and shorter, as a test has less time.
     drop_in = host.tree.path / "etc/systemd/system/flowgate.service.d"
     drop_in.mkdir()
-    (drop_in / "watchdog.conf").write_text("[Service]\nWatchdogSec=2\n")
+    (drop_in / "watchdog.conf").write_text("[Service]\nWatchdogSec=3\n")
     host.run("systemctl", "daemon-reload")
     host.run("systemctl", "restart", "flowgate")
     forwards(host)
     daemon = host.daemon()
-    time.sleep(3)
+    time.sleep(4)
     assert host.daemon() == daemon, "it is fed"
     host.run("systemctl", "kill", "--signal=STOP", "flowgate")
     wait_for("the watchdog", lambda: host.daemon() not in (0, daemon))
