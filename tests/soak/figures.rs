@@ -8,23 +8,16 @@ use serde_json::{Value, json};
 
 use crate::judge::accounting::Sums;
 use crate::lab::Lab;
+use crate::lab::gateway::OUTCOMES;
 
 /// The node's packet counts.
 pub fn sums(lab: &Lab) -> Sums {
     let set = lab.counters("node");
     let of = |name: &str| set["Counters"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {set}"));
-    let ends = [
-        "ForwardedPackets",
-        "DeliveredPackets",
-        "AnsweredPackets",
-        "CrossedPackets",
-        "HostPackets",
-        "FromHostPackets",
-    ];
     let reasons = set["Drops"].as_object().expect("drops by reason").values();
     Sums {
         received: of("ReceivedPackets"),
-        ends: ends.map(of).to_vec(),
+        ends: OUTCOMES.map(of).to_vec(),
         dropped: of("DroppedPackets"),
         reasons: reasons.filter_map(Value::as_u64).collect(),
         waiting: of("WaitingFragments"),

@@ -25,6 +25,16 @@ const CHECK_PORT: u16 = 80;
 /// Flows that a worker can hold.
 const FLOWS: u32 = 16_384;
 
+/// The counters of what became of packets that were not dropped: with those of the drops they come to what was received (C-1).
+pub const OUTCOMES: [&str; 6] = [
+    "ForwardedPackets",
+    "DeliveredPackets",
+    "AnsweredPackets",
+    "CrossedPackets",
+    "HostPackets",
+    "FromHostPackets",
+];
+
 /// A running daemon. Its socket and what else it keeps are in the laboratory's folder.
 pub struct Gateway {
     pub process: Process,
@@ -455,15 +465,7 @@ load_balancer = "{LOAD_BALANCER}"
     /// Packets that came in, and the sum of everything that became of packets (C-1).
     fn packet_sums(&self) -> (u64, u64) {
         let set = self.counters("node");
-        let ends = [
-            "ForwardedPackets",
-            "DeliveredPackets",
-            "AnsweredPackets",
-            "CrossedPackets",
-            "HostPackets",
-            "FromHostPackets",
-        ];
-        let ended: u64 = ends.iter().map(|name| number(&set["Counters"], name)).sum();
+        let ended: u64 = OUTCOMES.iter().map(|name| number(&set["Counters"], name)).sum();
         let dropped: u64 =
             set["Drops"].as_object().expect("drops by reason").values().filter_map(Value::as_u64).sum();
         assert_eq!(dropped, number(&set["Counters"], "DroppedPackets"), "{set}");
