@@ -18,6 +18,7 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
+pub use identity::LENGTH as NODE_FILE_BYTES;
 pub use open::Looked;
 use thiserror::Error;
 
@@ -157,6 +158,14 @@ impl Restart {
     pub fn nothing(outcome: Outcome) -> Restart {
         let (last_round, adopt_until, lost) = (None, None, None);
         Restart { outcome, kept: 0, torn: 0, refused: 0, took: Duration::ZERO, last_round, adopt_until, lost }
+    }
+
+    /// Why tables that there were are gone, if they are.
+    pub fn why_lost(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Lost(why) => Some(why),
+            Outcome::First | Outcome::TakenOver | Outcome::Off | Outcome::NotKept(_) => self.lost.as_deref(),
+        }
     }
 
     /// What came of it, in a word for programs.

@@ -233,12 +233,28 @@ pub fn huge_mounts() -> Vec<HugeMount> {
         .filter_map(|path| {
             let system = nix::sys::statfs::statfs(&path).ok()?;
             let page = usize::try_from(system.block_size()).ok()?;
-            let free = system.blocks_free().saturating_mul(page as u64);
+            let free =
+                free_pages(system.blocks(), system.blocks_free(), pool(page)).saturating_mul(page as u64);
             Some(HugeMount { path, page, free })
         })
         .collect();
     found.sort_by_key(|mount| std::cmp::Reverse(mount.page));
     found
+}
+
+/// Pages that the kernel has reserved and that are nobody's yet.
+fn pool(page: usize) -> u64 {
+    let number = |file: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page >> 10);
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    number("free_hugepages").unwrap_or(0).saturating_sub(number("resv_hugepages").unwrap_or(0))
+}
+
+/// What can be had of a file system that tells so many pages in all, and so many free: one without a limit, as most are, tells
+/// none or -1 of either.
+fn free_pages(all: u64, free: u64, pool: u64) -> u64 {
+    if all == 0 || all == u64::MAX { pool } else { free.min(pool) }
 }
 
 /// Where they are mounted: `hugetlbfs /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0`
@@ -265,6 +281,13 @@ mod tests {
     fn sentence<T: std::fmt::Debug>(result: Result<T, ShelfError>, folder: &tempfile::TempDir) -> String {
         let told = result.unwrap_err().to_string();
         told.replace(&folder.path().display().to_string(), "…")
+    }
+
+    #[test]
+    fn a_file_system_of_huge_pages_has_what_the_kernel_has_and_no_more_than_it_may() {
+        assert_eq!(free_pages(0, 0, 7), 7, "as /dev/hugepages is mounted");
+        assert_eq!(free_pages(u64::MAX, u64::MAX, 7), 7);
+        assert_eq!((free_pages(10, 4, 7), free_pages(10, 9, 7), free_pages(10, 0, 7)), (4, 7, 0));
     }
 
     #[test]

@@ -21,7 +21,7 @@ const ROOM: usize = 512 << 10;
 pub(super) const NAME: &str = "node";
 
 /// Bytes of the file.
-pub(super) const LENGTH: u64 = Doubled::size(ROOM) + Keeper::size();
+pub const LENGTH: u64 = Doubled::size(ROOM) + Keeper::size();
 
 /// What the tables are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +101,12 @@ impl Identity {
     /// The keeper in its file.
     pub(super) fn keeper(file: File) -> io::Result<Keeper> {
         Keeper::in_file(file, Doubled::size(ROOM))
+    }
+
+    /// Whether they were made since the machine was started, and by the daemon's own user.
+    pub(super) fn is_of_here(&self, plan: &Plan<'_>) -> bool {
+        let now = Identity::of(plan);
+        self.boot == now.boot && self.owner == now.owner
     }
 
     /// Why a plan cannot go on with these tables, if it cannot.

@@ -54,8 +54,8 @@ pub struct Looked(Seen);
 enum Seen {
     /// They were taken over.
     Taken(Box<NodeTables>),
-    /// There are none, or of no use: new ones go here.
-    Room(Shelf, Outcome),
+    /// There are none, or of no use: new ones go here. What was handed on beside those of no use.
+    Room(Shelf, Outcome, Option<Box<Resume>>),
     /// There is no place for them.
     NoRoom(Outcome),
 }
@@ -83,10 +83,25 @@ pub(super) fn look(plan: &Plan<'_>) -> Result<Looked, TablesError> {
             tables.shelves.push(shelf);
             Seen::Taken(Box::new(tables))
         }
-        Ok(None) => Seen::Room(shelf, Outcome::First),
+        Ok(None) => Seen::Room(shelf, Outcome::First, None),
         Err(Wrong::Foreign(why)) => Seen::NoRoom(Outcome::NotKept(why)),
-        Err(Wrong::Useless(why)) => Seen::Room(shelf, Outcome::Lost(why)),
+        Err(Wrong::Useless(why)) => {
+            let known = handed_on(plan, &shelf).map(Box::new);
+            Seen::Room(shelf, Outcome::Lost(why), known)
+        }
     }))
+}
+
+/// What a control core has handed on beside tables that are of no use: the targets' numbers and health are as good without
+/// flows, so that those that are adopted go to healthy targets from the first on (H-9).
+fn handed_on(plan: &Plan<'_>, shelf: &Shelf) -> Option<Resume> {
+    let Ok(Found::File(node)) = shelf.find(NAME, LENGTH) else { return None };
+    let identity = Identity::read(node.try_clone().ok()?).ok()?.ok()?;
+    let keeper = Identity::keeper(node).ok().filter(|_| identity.is_of_here(plan))?;
+    // Whatever brought so many daemons down may be in it.
+    let is_harmless = keeper.starts_within(LOOP_WITHIN) < LOOP_STARTS;
+    let is_fresh = keeper.anchor()?.age() <= HEALTH_HOLDS;
+    keeper.last().filter(|_| is_harmless && is_fresh).cloned()
 }
 
 impl Looked {
@@ -95,7 +110,7 @@ impl Looked {
     /// # Errors
     /// If there is no memory.
     pub fn make(self, plan: &Plan<'_>) -> Result<NodeTables, TablesError> {
-        let (shelf, outcome) = match self.0 {
+        let (shelf, outcome, known) = match self.0 {
             Seen::Taken(tables) => {
                 // Here and not before: a start that is refused until then says nothing about the tables. The memory for it
                 // was taken with the file; if it cannot be written nothing but a loop is overlooked.
@@ -103,20 +118,26 @@ impl Looked {
                 return Ok(*tables);
             }
             Seen::NoRoom(outcome) => return in_own_memory(plan, outcome, None),
-            Seen::Room(shelf, outcome) => (shelf, outcome),
+            Seen::Room(shelf, outcome, known) => (shelf, outcome, known),
         };
         clear(&shelf);
-        match make(plan, &shelf, outcome.clone()) {
+        let mut tables = match make(plan, &shelf, outcome.clone()) {
             Ok(mut tables) => {
                 tables.shelves.push(shelf);
-                Ok(tables)
+                tables
             }
             Err(why) => {
                 clear(&shelf);
                 let lost = if let Outcome::Lost(lost) = outcome { Some(lost) } else { None };
-                in_own_memory(plan, Outcome::NotKept(why), lost)
+                in_own_memory(plan, Outcome::NotKept(why), lost)?
             }
+        };
+        if let Some(known) = known {
+            tables.unhealthy = unhealthy(&known, tables.clock.now(), boot_ms());
+            // Where it cannot be written the control core of this process has it all the same.
+            resume::lock(&tables.keeper).keep(*known).ok();
         }
+        Ok(tables)
     }
 }
 

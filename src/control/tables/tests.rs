@@ -1,5 +1,7 @@
 //! One daemon after the other over the same folder: what is handed on, what is refused, and in which words.
 
+mod room;
+
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
@@ -387,9 +389,58 @@ fn what_cannot_be_taken_over_is_told_and_made_anew() {
     }
 }
 
+// H-9
+#[test]
+fn what_is_known_of_targets_goes_on_where_their_flows_are_lost() {
+    let know = |node: &Node| {
+        let tables = node.open();
+        let mut last = resume::lock(&tables.keeper).last().unwrap().clone();
+        for (slot, healthy) in last.slots.iter_mut().zip([true, false]) {
+            let health = resume::KnownHealth { healthy, since_boot_ms: resume::boot_ms(), reason: None };
+            slot.holder.as_mut().unwrap().health = Some(health);
+        }
+        resume::lock(&tables.keeper).keep(last).unwrap();
+    };
+    let cases: [(Spoil, bool); 4] = [
+        (|node| node.capacity = 2048, true),
+        (|node| std::fs::remove_file(node.path("worker-1")).unwrap(), true),
+        // Then nobody knows how old it is.
+        (
+            |node| {
+                let file = std::fs::OpenOptions::new().write(true).open(node.path(NAME)).unwrap();
+                file.write_all_at(&vec![1; 2 * (48 + 256)], resume::Doubled::size(512 << 10)).unwrap();
+            },
+            false,
+        ),
+        (|node| std::fs::remove_file(node.path(NAME)).unwrap(), false),
+    ];
+    for (number, (spoil, goes_on)) in cases.into_iter().enumerate() {
+        let mut node = Node::new();
+        node.used(10);
+        know(&node);
+        spoil(&mut node);
+        let tables = node.open();
+        assert_ne!(tables.restart.outcome, Outcome::TakenOver, "case {number}");
+        let keeper = resume::lock(&tables.keeper);
+        let known = keeper.last().map_or(0, |last| last.health().len());
+        assert_eq!(known, if goes_on { 2 } else { 0 }, "case {number}");
+        let unhealthy: Vec<TargetId> = tables.unhealthy.iter().map(|(target, _)| *target).collect();
+        assert_eq!(unhealthy, if goes_on { vec![TargetId(1)] } else { vec![] }, "case {number}");
+        if goes_on {
+            assert_eq!(keeper.last().unwrap().slots[0].generation, 3, "case {number}");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_ours_alone_is_left_and_the_tables_are_not_kept() {
-    let cases: [(&str, Spoil); 5] = [
+    let cases: [(&str, Spoil); 7] = [
+        ("…/tables/worker-0 belongs to user 4711, and the daemon is user 0", |node| {
+            std::os::unix::fs::chown(node.path("worker-0"), Some(4711), None).unwrap();
+        }),
+        ("…/tables belongs to user 4711, and the daemon is user 0", |node| {
+            std::os::unix::fs::chown(node.path("."), Some(4711), None).unwrap();
+        }),
         ("…/tables/node is a symbolic link", |node| {
             std::fs::rename(node.path(NAME), node.folder.path().join("elsewhere")).unwrap();
             symlink(node.folder.path().join("elsewhere"), node.path(NAME)).unwrap();
