@@ -7,11 +7,13 @@ use std::net::Ipv4Addr;
 
 use flowgate::io::{Burst, PacketBuf, PortQueue};
 use flowgate::wire::ethernet::{self, Link, ethertype};
+use flowgate::wire::geneve::outer::OUTER_LEN;
 use flowgate::wire::geneve::{self, outer};
 
+use super::attack::{self, Kind, Trace, forgery};
 use super::ends::Common;
 use super::frames::{Mark, Seen, Unreadable, since};
-use super::names::mixed;
+use super::names::{Name, mixed};
 use super::neighbour;
 use super::orders::Orders;
 use super::port::{Port, Source};
@@ -48,6 +50,8 @@ pub struct Appliances<B> {
     /// What is on its way back, and when it leaves.
     delayed: VecDeque<(u64, B)>,
     random: u64,
+    /// The outer headers of an answer, as one was sent: from these an attacker makes others up.
+    front: Option<[u8; OUTER_LEN]>,
 }
 
 /// A frame's outer headers.
@@ -95,6 +99,7 @@ impl<B: PacketBuf> Appliances<B> {
             seats: vec![Seat::default(); flows as usize],
             delayed: VecDeque::with_capacity(if behaviour.delay_ns > 0 { DELAYED } else { 0 }),
             random: mixed(!seed),
+            front: None,
         }
     }
 
@@ -152,7 +157,10 @@ impl<B: PacketBuf> Appliances<B> {
             }
         };
         common.interval.counts.bad_tunnel += u64::from(!tunnel.is_exact);
+        let is_attack = attack::trace(&frame[tunnel.inner..tunnel.end]) == Some(Trace::Attack);
+        common.interval.counts.attack_at_appliance += u64::from(is_attack);
         let fate = match common.frames.read_packet(&frame[tunnel.inner..tunnel.end]) {
+            _ if is_attack => Fate::Back,
             Ok(seen) => self.take_ours(common, orders, &tunnel, &seen, &mut frame[tunnel.inner..tunnel.end]),
             Err(Unreadable::Stranger) if self.is_alone => {
                 common.interval.counts.others += 1;
@@ -171,8 +179,40 @@ impl<B: PacketBuf> Appliances<B> {
             ethernet::swap_addresses(frame);
             let (source, destination) = frame[tunnel.addresses..tunnel.addresses + 8].split_at_mut(4);
             source.swap_with_slice(destination);
+            if self.front.is_none() && tunnel.inner == OUTER_LEN {
+                self.front = frame.first_chunk().copied();
+            }
         }
         fate
+    }
+
+    /// Sends a made-up answer of this attack, the `turn`th; whether it could.
+    pub fn forge<Q: PortQueue<Buf = B>, S: Source<Buf = B>>(
+        &mut self,
+        common: &mut Common<S>,
+        port: &mut Port<Q>,
+        (kind, turn): (Kind, u64),
+        other: &[u8],
+    ) -> bool {
+        self.random = mixed(self.random);
+        let (Some(front), Some(known)) = (self.front, self.known(common)) else { return false };
+        let another = self.addresses.iter().copied().find(|address| *address != known.target);
+        let other = (other, another.unwrap_or(!known.target));
+        let frame = forgery::forge(kind, (turn, self.random), &front, known, other, &common.frames);
+        port.write(&mut common.source, frame.len(), |out| out.copy_from_slice(&frame))
+    }
+
+    /// A flow that was here, by chance; IPv4.
+    fn known<S>(&self, common: &Common<S>) -> Option<forgery::Known> {
+        let from = usize::try_from(self.random >> 1).ok()?.checked_rem(self.seats.len())?;
+        let slots = (from..self.seats.len()).chain(0..from).take(64);
+        slots.into_iter().find_map(|slot| {
+            let Seat { epoch, cookie, target, is_taken } = self.seats[slot];
+            let slot = u32::try_from(slot).ok()?;
+            let target = self.addresses[usize::from(target)];
+            let name = Name { slot, epoch };
+            (is_taken && !common.frames.is_v6(slot)).then_some(forgery::Known { name, cookie, target })
+        })
     }
 
     /// Reads the outer headers of a frame.

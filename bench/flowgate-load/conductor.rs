@@ -169,7 +169,10 @@ impl<'a> Conductor<'a> {
         let (mut series, mut moments) = (Vec::new(), self.moments());
         let (mut in_second, mut in_piece) = (0, 0);
         let (mut second_begun, mut piece_begun) = (0.0, 0.0);
-        eprintln!("{}", report::PROGRESS_HEAD);
+        let is_shown = self.options.attack.0.is_empty();
+        if is_shown {
+            eprintln!("{}", report::PROGRESS_HEAD);
+        }
         self.orders.set_phase(Phase::Run);
         let begun = Instant::now();
         while begun.elapsed() < duration && !self.is_interrupted() {
@@ -194,14 +197,10 @@ impl<'a> Conductor<'a> {
             }
             if in_second == INTERVALS_A_SECOND {
                 let point = Point::new(&second, at, at - second_begun);
-                eprintln!(
-                    "{}",
-                    report::progress(
-                        &point,
-                        second.ends.established,
-                        self.options.played().lost(&total.counts)
-                    )
-                );
+                let missing = self.options.played().lost(&total.counts);
+                if is_shown {
+                    eprintln!("{}", report::progress(&point, second.ends.established, missing));
+                }
                 second.clear();
                 (in_second, second_begun) = (0, at);
             }
@@ -256,7 +255,9 @@ impl<'a> Conductor<'a> {
         while quiet < QUIET && begun.elapsed() < PATIENCE {
             let moved = self.next(|interval| {
                 total.add(interval);
-                interval.counts.arrived.iter().chain(&interval.counts.sent).sum::<u64>()
+                let counts = &interval.counts;
+                let data = counts.arrived.iter().chain(&counts.sent).sum::<u64>();
+                data + counts.attack_sent + counts.attack_at_appliance + counts.attack_arrived
             })?;
             quiet = if moved == 0 { quiet + 1 } else { 0 };
         }

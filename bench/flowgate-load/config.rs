@@ -14,6 +14,9 @@ use super::options::Options;
 /// The port of the health checks. Any is answered.
 const HEALTH_PORT: u16 = 80;
 
+/// So many resets may be sent in a second, where the gateway is to be attacked (R-11).
+const RESETS_A_SECOND: &str = "1000";
+
 /// Writes `node.toml` and `objects.json` into the folder.
 pub fn write(options: &Options, dir: &Path) -> Result<(), Refusal> {
     fs::create_dir_all(dir)?;
@@ -75,6 +78,12 @@ keep = false
         let device = device(options.devices, true, number, dir);
         toml += &format!("\n[[ports]]\nname = \"{name}\"\ndevice = \"{device}\"\nmtu = {mtu}\n");
     }
+    if !options.attack.0.is_empty() {
+        toml += &format!(
+            "\n[elbv2]\naddress = \"{}\"\n\n[monitor]\naddress = \"{}\"\n",
+            options.elbv2, options.monitor
+        );
+    }
     let address = underlay(targets);
     toml += &format!(
         r#"
@@ -120,6 +129,7 @@ fn objects(options: &Options) -> serde_json::Value {
                 "flowgate.health_check.interval_ms": "500",
                 "flowgate.health_check.timeout_ms": "500",
                 "flowgate.reset.both_ends": "true",
+                "flowgate.reset.max_per_second": if options.attack.0.is_empty() { "0" } else { RESETS_A_SECOND },
                 "send_tcp_reset.on_unhealthy.enabled": "true",
             },
             "targets": targets,

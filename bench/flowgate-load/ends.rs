@@ -4,8 +4,10 @@
 use std::collections::VecDeque;
 
 use flowgate::io::PortQueue;
+use flowgate::wire::ethernet::HEADER_LEN;
 use flowgate::wire::tcp::TcpFlags;
 
+use super::attack::{self, Trace};
 use super::flows::{Flows, Order, Standing, State};
 use super::frames::{FCS, Frames, Seen, Segment, Unreadable, since};
 use super::measure::{Interval, Nanoseconds};
@@ -32,8 +34,22 @@ impl<S> Common<S> {
         self.nanoseconds.of_cycles(since(self.now, stamp))
     }
 
-    /// Reads a frame that came to an end, sent `way`; counts what is none.
+    /// Reads a frame that came to an end, sent `way`; counts what is none, and what has to do with an attack. What is forged
+    /// in a live flow's name has wrong sequence numbers: an end drops it (RFC 5961).
     fn read(&mut self, frame: &[u8], way: Way) -> Option<Seen> {
+        let ip = frame.get(HEADER_LEN..).unwrap_or_default();
+        match attack::trace(ip) {
+            None => {}
+            Some(Trace::Attack) => {
+                self.interval.counts.attack_arrived += 1;
+                return None;
+            }
+            Some(Trace::Answer) => {
+                self.interval.counts.attack_answers += 1;
+                self.interval.counts.attack_answer_bytes += ip_len(ip);
+                return None;
+            }
+        }
         match self.frames.read(frame) {
             Ok(seen) if seen.way == way => return Some(seen),
             Ok(_) | Err(Unreadable::Stranger) => self.interval.counts.strangers += 1,
@@ -59,6 +75,11 @@ impl<S> Common<S> {
             latencies.from_appliance[way].record(whole.saturating_sub(noted));
         }
     }
+}
+
+/// Bytes of an IPv4 packet, as it says itself.
+pub fn ip_len(ip: &[u8]) -> u64 {
+    ip.get(2..4).map_or(0, |len| u64::from(u16::from_be_bytes([len[0], len[1]])))
 }
 
 /// Sends a segment of one end's flow, without payload; whether it could.

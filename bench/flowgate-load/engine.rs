@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use flowgate::io::{BURST, Burst, PacketBuf, PortQueue};
+use flowgate::wire::ethernet::HEADER_LEN;
 use rtrb::{Consumer, Producer};
 
 use super::appliance::Appliances;
-use super::ends::{Clients, Common, Servers, send_data};
+use super::attack::shots::Shots;
+use super::attack::{Kind, Side};
+use super::ends::{Clients, Common, Servers, ip_len, send_data};
 use super::flows::{Flows, State};
 use super::frames::Frames;
 use super::measure::{INTERVALS_A_SECOND, Interval, Nanoseconds, Standings};
@@ -29,6 +32,8 @@ pub struct Load {
     pub new_flows: u64,
     /// SYNs in a second that belong to no flow.
     pub syn_flood: u64,
+    /// Packets in a second of an attack, when there is one; `None`: no load with attacks. `u64::MAX`: as many as can be.
+    pub attack_rate: Option<u64>,
     /// Which ends send data.
     pub ways: Vec<Way>,
     /// The order in which sizes are sent, as numbers of [`Frames`]' sizes.
@@ -87,6 +92,12 @@ pub struct Engine<Q: PortQueue, S: Source<Buf = Q::Buf>> {
     data: [Budget; 2],
     new_flows: Budget,
     flood: Budget,
+    attack: Budget,
+    shots: Shots,
+    /// Packets of attacks so far.
+    attacked: u64,
+    /// Rounds with an attack: which comes first, the attack or the data, takes turns.
+    turns: u64,
     /// The next of the sizes, each way.
     size: [usize; 2],
     /// The slot that opens next, in the beginning.
@@ -106,6 +117,8 @@ pub struct EngineParts<Q: PortQueue, S> {
     pub appliances: Appliances<Q::Buf>,
     pub reports: Reports,
     pub targets: usize,
+    /// What attacks are made by.
+    pub shots: Shots,
     /// Now, in cycles.
     pub now: u64,
 }
@@ -131,6 +144,10 @@ impl<Q: PortQueue, S: Source<Buf = Q::Buf>> Engine<Q, S> {
             data: [Budget::default(); 2],
             new_flows: Budget::default(),
             flood: Budget::default(),
+            attack: Budget::default(),
+            shots: parts.shots,
+            attacked: 0,
+            turns: 0,
             size: [0; 2],
             next_to_open: 0,
             started: parts.now,
@@ -207,6 +224,61 @@ impl<Q: PortQueue, S: Source<Buf = Q::Buf>> Engine<Q, S> {
     }
 
     fn run(&mut self, elapsed_ns: u64) -> usize {
+        let attack = self.orders.attack();
+        self.turns += u64::from(attack.is_some());
+        // A full port has room for whoever comes first.
+        let before = attack.filter(|_| self.turns.is_multiple_of(2));
+        let after = attack.filter(|_| before.is_none());
+        let mut sent = before.map_or(0, |kind| self.attack(kind, elapsed_ns));
+        sent += self.load_ends(elapsed_ns);
+        sent + after.map_or(0, |kind| self.attack(kind, elapsed_ns))
+    }
+
+    /// Sends what is due of an attack. What the port has no room for is lost, as the attacker does not wait.
+    fn attack(&mut self, kind: Kind, elapsed_ns: u64) -> usize {
+        let port = match kind.side() {
+            Side::Clients => &mut self.ports.clients,
+            Side::Targets => &mut self.ports.targets,
+            Side::Control => return 0,
+        };
+        let Some(port) = port else { return 0 };
+        let rate = self.load.attack_rate.unwrap_or(0);
+        self.attack.grow(rate, elapsed_ns);
+        let due = if rate == u64::MAX { BURST } else { self.attack.packets(BURST) };
+        self.attack.spend(due);
+        port.flush();
+        let (most, mut sent) = (due.min(port.room()), 0);
+        while sent < most {
+            let common = &mut self.common;
+            let len = if kind.side() == Side::Targets {
+                let other = self.shots.of_no_flow();
+                let (len, known) =
+                    (other.len() as u64, self.appliances.forge(common, port, (kind, self.attacked), &other));
+                known.then_some(len)
+            } else {
+                self.shots.next(kind, &self.clients.flows, &common.frames).and_then(|shot| {
+                    let (len, mut said) = (self.shots.len(shot, &common.frames), 0);
+                    let Common { frames, source, .. } = common;
+                    let write = |out: &mut [u8]| {
+                        self.shots.write(shot, frames, out);
+                        said = ip_len(&out[HEADER_LEN..]);
+                    };
+                    port.write(source, len, write).then_some(said)
+                })
+            };
+            let Some(len) = len else { break };
+            common.interval.counts.attack_sent += 1;
+            common.interval.counts.attack_bytes += len;
+            self.attacked += 1;
+            sent += 1;
+        }
+        self.common.interval.counts.attack_refused += (due - sent) as u64;
+        port.flush();
+        sent
+    }
+
+    /// Sends what is due of the ends' data, closes what is due to close, and the flood.
+    fn load_ends(&mut self, elapsed_ns: u64) -> usize {
         let mut sent = 0;
         let rate = self.orders.rate() / self.load.ways.len().max(1) as u64;
         for at in 0..self.load.ways.len() {
@@ -248,7 +320,13 @@ impl<Q: PortQueue, S: Source<Buf = Q::Buf>> Engine<Q, S> {
             sent += 1;
             *size = if *size + 1 < self.load.sizes.len() { *size + 1 } else { 0 };
         }
-        budget.spend(sent);
+        if self.load.attack_rate.is_some() {
+            // Nobody waits for an attacker: what a full queue would have dropped is lost.
+            budget.spend(due);
+            self.common.interval.counts.left_out[way.index()] += (due - sent) as u64;
+        } else {
+            budget.spend(sent);
+        }
         self.common.interval.counts.stalled += u64::from(sent < due);
         port.flush();
         sent

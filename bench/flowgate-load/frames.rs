@@ -26,8 +26,8 @@ const STAMP_MASK: u64 = (1 << 48) - 1;
 pub const LONGEST: u16 = 1518;
 
 /// The stations at the ends of the wire: whatever a gateway does with them, it must leave them as they are.
-const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0x0c, 1];
-const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0x05, 1];
+pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0x0c, 1];
+pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0x05, 1];
 
 /// One kind of frame: way, IP version and length.
 struct Template {
@@ -163,6 +163,11 @@ impl Frames {
     #[cfg(test)]
     pub fn naming(&self) -> &Naming {
         &self.naming
+    }
+
+    /// Whether a slot's flows have IPv6.
+    pub fn is_v6(&self, slot: u32) -> bool {
+        self.naming.is_v6(slot)
     }
 
     fn kind(&self, way: Way, slot: u32) -> usize {

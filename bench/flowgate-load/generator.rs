@@ -11,6 +11,8 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Eal, Queue, WorkerThread};
 
 use super::appliance::Appliances;
+use super::attack::mould::End;
+use super::attack::shots::Shots;
 use super::devices::{Devices, Refusal, Sides};
 use super::engine::{Engine, EngineParts, Load, Ports, Reports};
 use super::frames::Frames;
@@ -57,7 +59,7 @@ impl Thread {
         devices: &Devices,
         clock: &Clock,
         orders: &Arc<Orders>,
-        reports: Reports,
+        (reports, crowd): (Reports, Arc<[End]>),
     ) -> Result<JoinHandle<()>, Refusal> {
         let naming = Naming::new(options.seed, options.ipv6);
         let Sides { clients, servers, targets } = self.sides;
@@ -68,6 +70,7 @@ impl Thread {
                 flows: options.flows,
                 new_flows: options.new_flows,
                 syn_flood: options.syn_flood,
+                attack_rate: (!options.attack.0.is_empty()).then_some(options.attack_rate.0),
                 ways: options.ways(),
                 sizes: options.size.order.clone(),
             },
@@ -83,6 +86,7 @@ impl Thread {
             appliances: Appliances::new(addresses, behaviour, self.is_alone, seats, options.seed),
             reports,
             targets: addresses.len(),
+            shots: Shots::new(options.seed, crowd),
             now: clock.cycles(),
         });
         let (eal, clock, orders) = (devices.eal.clone(), clock.clone(), Arc::clone(orders));

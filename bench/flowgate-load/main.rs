@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod appliance;
+mod attack;
 mod conductor;
 mod config;
 mod devices;
@@ -39,9 +40,12 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::Queue;
 use signal_hook::consts::SIGINT;
 
+use attack::rounds::{self, Row};
+use attack::{Kind, shots, table};
 use conductor::Conductor;
 use devices::{Devices, Refusal, Sides};
-use options::Options;
+use measure::Played;
+use options::{AttackRate, Options};
 use orders::{Orders, Phase};
 use own_gateway::{OwnGateway, Running};
 use report::Outcome;
@@ -64,6 +68,9 @@ fn run(options: &Options) -> Result<bool, Refusal> {
     {
         return Err(format!("there is no target {}", moment.target + 1).into());
     }
+    if !options.attack.0.is_empty() && options.played() != Played::ALL {
+        return Err("attacks need clients, servers and appliances to be played here".into());
+    }
     if let (true, Some(dir)) = (options.write_config, &options.dir) {
         config::write(options, dir)?;
         return Ok(true);
@@ -77,7 +84,10 @@ fn run(options: &Options) -> Result<bool, Refusal> {
         let (devices, sides) = Devices::start(options)?;
         (devices, sides, None)
     };
-    let outcome = lead(options, &devices, sides, &clock, gateway)?;
+    let outcome = match lead(options, &devices, sides, &clock, gateway)? {
+        Led::Load(outcome) => outcome,
+        Led::Attacks(rows) => return show_attacks(options, &rows),
+    };
     show(options, &outcome)?;
     Ok(outcome.total.counts.violations() == 0
         && options.played().loss(&outcome.total.counts) <= options.max_loss)
@@ -102,6 +112,12 @@ fn start_gateway(
     gateway.start()
 }
 
+/// What the generator was led through.
+enum Led {
+    Load(Box<Outcome>),
+    Attacks(Vec<Row>),
+}
+
 /// Starts the generator's threads and leads them through the load.
 fn lead(
     options: &Options,
@@ -109,7 +125,7 @@ fn lead(
     sides: Sides<Queue>,
     clock: &Clock,
     gateway: Option<Running>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Led, Refusal> {
     // The first Ctrl-C ends the load, with its summary; the second one the process.
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
@@ -124,15 +140,20 @@ fn lead(
     let plan = generator::plan(options, sides);
     let (mut conductor, reports) =
         Conductor::new(options, plan.len(), Arc::clone(&orders), interrupted, on_death, listen);
+    let attacks = &options.attack.0;
+    let crowd = if attacks.contains(&Kind::HashFlood) { shots::crowd(options.flows)? } else { [].into() };
     let threads = plan.into_iter().zip(reports);
-    let threads = threads.map(|(thread, reports)| thread.start(options, devices, clock, &orders, reports));
+    let threads = threads.map(|(thread, reports)| {
+        thread.start(options, devices, clock, &orders, (reports, Arc::clone(&crowd)))
+    });
     let threads = threads.collect::<Result<Vec<_>, _>>()?;
     let outcome = (|| {
         conductor.wait_for_checks()?;
         conductor.open()?;
         let outcome = match options.find_rate {
-            Some(most_lost) => conductor.find_rate(most_lost)?,
-            None => conductor.run(options.duration)?,
+            _ if !attacks.is_empty() => Led::Attacks(rounds::lead(options, &mut conductor, &orders)?),
+            Some(most_lost) => Led::Load(Box::new(conductor.find_rate(most_lost)?)),
+            None => Led::Load(Box::new(conductor.run(options.duration)?)),
         };
         conductor.close()?;
         Ok(outcome)
@@ -145,7 +166,30 @@ fn lead(
         }
     }
     let work = gateway.borrow().as_ref().map(Running::work);
-    outcome.map(|outcome| Outcome { gateway: work, ..outcome })
+    outcome.map(|led| match led {
+        Led::Load(outcome) => Led::Load(Box::new(Outcome { gateway: work, ..*outcome })),
+        Led::Attacks(rows) => Led::Attacks(rows),
+    })
+}
+
+/// Whether all attacks went by as they should.
+fn show_attacks(options: &Options, rows: &[Row]) -> Result<bool, Refusal> {
+    let bears = options.attack_rate != AttackRate::MAX;
+    let complaints: Vec<String> = rows.iter().flat_map(|row| row.complaints(bears)).collect();
+    let text = table::table(options, rows);
+    let json = || serde_json::to_string_pretty(&table::json(options, rows, &complaints));
+    match &options.json {
+        Some(path) if path.as_os_str() == "-" => println!("{}", json()?),
+        Some(path) => {
+            print!("{text}");
+            std::fs::write(path, json()? + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        None => print!("{text}"),
+    }
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    Ok(complaints.is_empty())
 }
 
 fn show(options: &Options, outcome: &Outcome) -> Result<(), Refusal> {

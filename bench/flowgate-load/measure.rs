@@ -82,6 +82,17 @@ counts! {
     flood_sent: u64,
     flood_at_appliance: u64,
     flood_arrived: u64,
+    /// Packets of an attack: that the port took, and the bytes of their IP packets.
+    attack_sent: u64,
+    attack_bytes: u64,
+    /// The same that the port had no room for.
+    attack_refused: u64,
+    /// The same that came to an appliance, and to an end.
+    attack_at_appliance: u64,
+    attack_arrived: u64,
+    /// What the gateway answered to an attack, and the bytes of these IP packets.
+    attack_answers: u64,
+    attack_answer_bytes: u64,
     /// Packets that are none of ours, or of a flow that was never opened.
     strangers: u64,
     /// Packets of other people's ends that came to an appliance that is played alone.
@@ -96,6 +107,9 @@ counts! {
     moved_off_dead: u64,
     /// Packets of a flow whose cookie was another than before.
     cookie_changed: u64,
+    /// Data packets that were due while attacks are played, and that the port had no room for: a full queue of a NIC would
+    /// have dropped them.
+    left_out: ByWay,
     /// Packets that were due and could not be made: no buffer was free, or the port was full.
     stalled: u64,
 }

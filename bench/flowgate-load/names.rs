@@ -22,8 +22,8 @@ const FLOOD: u32 = 1 << (HALF_BITS - 1);
 const CLIENTS: u32 = 0x0a00_0000;
 const CLIENT_BITS: u32 = 22;
 /// 198.18.0.0/20: the servers, in the network set aside for benchmarks (RFC 2544).
-const SERVERS: u32 = 0xc612_0000;
-const SERVER_BITS: u32 = 12;
+pub const SERVERS: u32 = 0xc612_0000;
+pub const SERVER_BITS: u32 = 12;
 /// A client's ports are 32768–49151.
 const CLIENT_PORTS: u16 = 0x8000;
 const PORT_BITS: u32 = 14;

@@ -1,6 +1,6 @@
 //! What can be asked for on the command line.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,6 +8,9 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 
 use super::appliance::Behaviour;
+use super::attack::Kind as Attack;
+use super::attack::crowd::Doors;
+use super::devices::Refusal;
 use super::frames::LONGEST;
 use super::measure::Played;
 use super::names::{MAX_FLOWS, Way};
@@ -69,6 +72,31 @@ pub struct Options {
     /// SYNs a second that belong to no flow.
     #[arg(long, value_name = "PER SECOND", default_value_t = 0)]
     pub syn_flood: u64,
+
+    /// Attacks the gateway beside the flows: `all`, or some of the attacks in docs/load-testing.md, with commas. Rounds
+    /// without an attack and rounds with it take turns; --duration is that of one.
+    #[arg(long, value_name = "ATTACKS", default_value = "", conflicts_with_all = ["own_gateway", "find_rate", "die", "recover", "new_flows", "syn_flood"])]
+    pub attack: Attacks,
+
+    /// Packets a second of an attack, or `max`: as many as can be made, and then what the flows lose is no fault.
+    #[arg(long, value_name = "PER SECOND", default_value = "100000")]
+    pub attack_rate: AttackRate,
+
+    /// Rounds without each attack, and as many with it.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+
+    /// The gateway's control socket, from which attacks read what they were counted as; `flowgated.sock` in --dir.
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<PathBuf>,
+
+    /// The gateway's elbv2 endpoint, for slow clients of it.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6080")]
+    pub elbv2: SocketAddr,
+
+    /// The gateway's monitoring endpoint, for slow clients of it.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6082")]
+    pub monitor: SocketAddr,
 
     /// The share of flows that have IPv6, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
@@ -160,12 +188,63 @@ impl Options {
         }
     }
 
+    /// Where the gateway's control side is.
+    pub fn doors(&self) -> Result<Doors, Refusal> {
+        let of_dir = || self.dir.as_ref().map(|dir| dir.join("flowgated.sock"));
+        let socket = self.socket.clone().or_else(of_dir);
+        let socket = socket.ok_or("which control socket? --socket says it")?;
+        Ok(Doors { socket, elbv2: self.elbv2, monitor: self.monitor })
+    }
+
     pub fn ways(&self) -> Vec<Way> {
         match self.direction {
             Direction::Both => Way::BOTH.to_vec(),
             Direction::Up => vec![Way::Up],
             Direction::Down => vec![Way::Down],
         }
+    }
+}
+
+/// The attacks that are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attacks(pub Vec<Attack>);
+
+impl FromStr for Attacks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Attacks, String> {
+        match text {
+            "" => return Ok(Attacks::default()),
+            "all" => return Ok(Attacks(Attack::value_variants().to_vec())),
+            _ => {}
+        }
+        let known =
+            || Attack::value_variants().iter().map(|attack| attack.name()).collect::<Vec<_>>().join(", ");
+        let attack = |name| {
+            Attack::from_str(name, false)
+                .map_err(|_| format!("there is no attack '{name}', only {}", known()))
+        };
+        text.split(',').map(attack).collect::<Result<_, _>>().map(Attacks)
+    }
+}
+
+/// How fast an attack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttackRate(pub u64);
+
+impl AttackRate {
+    /// As fast as can be.
+    pub const MAX: AttackRate = AttackRate(u64::MAX);
+}
+
+impl FromStr for AttackRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AttackRate, String> {
+        if text == "max" {
+            return Ok(AttackRate::MAX);
+        }
+        text.parse().map(AttackRate).map_err(|_| "expected a number, or max".to_owned())
     }
 }
 
@@ -302,6 +381,15 @@ mod tests {
         let named: Targets = "10.0.0.9,10.0.0.1,10.0.0.9".parse().expect("addresses");
         assert_eq!(named.0, [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 9)]);
         assert!("0".parse::<Targets>().is_err() && "241".parse::<Targets>().is_err());
+    }
+
+    #[test]
+    fn attacks_have_names_and_are_all_or_some() {
+        let some: Attacks = "syn-flood,cookies".parse().expect("known");
+        assert_eq!(some.0, [Attack::SynFlood, Attack::Cookies]);
+        assert_eq!("all".parse::<Attacks>().map(|all| all.0.len()), Ok(Attack::value_variants().len()));
+        assert!("syn".parse::<Attacks>().is_err_and(|error| error.contains("udp-flood")));
+        assert_eq!("max".parse(), Ok(AttackRate::MAX));
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use clap::ValueEnum;
+
+use super::attack::Kind;
+
 /// What the generator is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -32,6 +36,8 @@ pub struct Orders {
     phase: AtomicU8,
     /// Data packets a second, both ways together; `u64::MAX`: as many as the gateway takes.
     rate: AtomicU64,
+    /// The place of the attack that goes on among all, and 1; 0: none.
+    attack: AtomicU8,
     lives: Box<[Life]>,
 }
 
@@ -40,6 +46,7 @@ impl Orders {
         Orders {
             phase: AtomicU8::new(Phase::Wait as u8),
             rate: AtomicU64::new(rate),
+            attack: AtomicU8::new(0),
             lives: (0..targets).map(|_| Life::default()).collect(),
         }
     }
@@ -65,6 +72,19 @@ impl Orders {
 
     pub fn set_rate(&self, rate: u64) {
         self.rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// The attack that goes on.
+    pub fn attack(&self) -> Option<Kind> {
+        let place = usize::from(self.attack.load(Ordering::Relaxed)).checked_sub(1)?;
+        Kind::value_variants().get(place).copied()
+    }
+
+    pub fn set_attack(&self, attack: Option<Kind>) {
+        let place = attack.and_then(|kind| Kind::value_variants().iter().position(|other| *other == kind));
+        let place = place.map_or(0, |place| place + 1);
+        // There are fewer than 255.
+        self.attack.store(u8::try_from(place).unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Lets a target die, or live again.

@@ -78,7 +78,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are not negative")]
-fn rounded(number: f64) -> u64 {
+pub fn rounded(number: f64) -> u64 {
     number.round() as u64
 }
 

@@ -9,6 +9,7 @@ use flowgate::wire::geneve::outer::{OUTER_LEN, OuterFields, OuterTemplate};
 
 use super::*;
 use crate::appliance::Behaviour;
+use crate::attack::shots::crowd;
 use crate::frames::Seen;
 use crate::measure::{Counts, Played};
 use crate::names::Naming;
@@ -167,6 +168,7 @@ impl Play {
             ports: Ports { clients: port(), servers: port(), targets: port() },
             reports: Reports { full: full_in, empty: empty_out },
             targets: TARGETS.len(),
+            shots: Shots::new(1, crowd(64).expect("random numbers")),
             now: 0,
         });
         let gateway = Gateway { frames: frames(), fault, seen: 0, back: 0, held: None };
@@ -199,7 +201,14 @@ impl Play {
 }
 
 fn load() -> Load {
-    Load { flows: 300, new_flows: 0, syn_flood: 0, ways: Way::BOTH.to_vec(), sizes: vec![0, 1, 0, 2] }
+    Load {
+        flows: 300,
+        new_flows: 0,
+        syn_flood: 0,
+        attack_rate: None,
+        ways: Way::BOTH.to_vec(),
+        sizes: vec![0, 1, 0, 2],
+    }
 }
 
 fn lost(counts: &Counts) -> u64 {
