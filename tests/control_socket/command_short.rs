@@ -5,7 +5,7 @@ use crate::command_line::{command, printed, refused, shown};
 use crate::fake::Daemon;
 use serde_json::{Value, json};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lets the daemon's time jump ahead.
 pub fn advance(daemon: &Daemon, seconds: u32) {
@@ -25,7 +25,7 @@ fn a_target_is_drained_by_its_address_alone_and_waited_for_t3() {
         .unwrap();
     // It waits as long as the delay runs, and no longer.
     let mut waiting = waiting;
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(800));
     assert!(waiting.try_wait().unwrap().is_none(), "it did not wait");
     advance(&daemon, 299);
     std::thread::sleep(Duration::from_millis(400));
@@ -45,7 +45,14 @@ fn a_drain_that_is_called_off_is_waited_for_no_longer_t7() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    // It drains once the command has come so far.
+    let begun = Instant::now();
+    while !shown(&daemon, &["targets"])
+        .lines()
+        .any(|row| row.contains("10.0.0.3") && row.contains("draining"))
+    {
+        assert!(begun.elapsed() < Duration::from_secs(20), "waited for 10.0.0.3 to drain");
+    }
     assert!(waiting.try_wait().unwrap().is_none());
     shown(&daemon, &["register-targets", "--target-group", "fw", "--targets", "10.0.0.3"]);
     let Output { status, stderr, .. } = waiting.wait_with_output().unwrap();

@@ -1,19 +1,17 @@
 //! `flowgate capture` on a real daemon: what tshark reads in the file, a reader that stops, a disk that is full.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use crate::lab::frames::{TcpFrame, send_frame};
 use crate::lab::gateway::Attributes;
 use crate::lab::process::Process;
 use crate::lab::traffic::{PATIENCE, exchange, must_be_reset};
-use crate::lab::{CLIENT_MAC, ETH, Family, Lab, SERVER_MAC, Side, wait_for};
+use crate::lab::{CLIENT_MAC, ETH, Family, Lab, PAUSE, SERVER_MAC, Side, wait_for};
 
 const ON_UNHEALTHY: Attributes<'_> =
     Attributes { target_group: &[("send_tcp_reset.on_unhealthy.enabled", "true")], listener: &[] };
@@ -32,6 +30,16 @@ fn capturing(lab: &Lab, arguments: &[&str]) -> (Process, PathBuf) {
     let begun = || std::fs::metadata(&file).is_ok_and(|file| file.len() > 0).then_some(());
     wait_for("the capture to begin", PATIENCE, begun);
     (process, file)
+}
+
+/// Waits until a capture's file has these words in it so many times, and for what is on its way there from other workers.
+fn wait_until_written(file: &Path, words: &[u8], times: usize) {
+    wait_for(&format!("{:?} to be written", String::from_utf8_lossy(words)), PATIENCE, || {
+        let bytes = std::fs::read(file).expect("the file is there");
+        let written = bytes.windows(words.len()).filter(|window| *window == words).count();
+        (written >= times).then_some(())
+    });
+    std::thread::sleep(PAUSE);
 }
 
 /// What tshark prints of the packets that fit `filter`: these fields of each, with tabs between them.
@@ -68,6 +76,8 @@ fn a_failover_is_seen_in_wireshark_with_what_became_of_every_packet() {
     let dead = lab.appliance_of(&connection);
     lab.kill_reflector(dead);
     lab.wait_for_state(dead, "unhealthy");
+    // Before that it would be forwarded.
+    lab.wait_until_applied();
     connection.end(Side::Client).write_all(b"into the void").expect("the kernel takes it");
     must_be_reset(connection.end(Side::Client));
     // A segment of no flow.
@@ -88,7 +98,8 @@ fn a_failover_is_seen_in_wireshark_with_what_became_of_every_packet() {
     wait_for("the segment of no flow", PATIENCE, || (lab.dropped("unknown_flow") > unknown).then_some(()));
     lab.all_counted_at_rest();
     let after = count(&lab);
-    std::thread::sleep(Duration::from_millis(300));
+    // Where the segment of no flow came, and where it ended.
+    wait_until_written(&file, b"out of the blue", 2);
     assert!(capture.printed().is_empty(), "{}", capture.printed());
     assert!(capture.terminate().success());
 
@@ -160,7 +171,7 @@ fn only_what_the_filter_names_is_in_the_file() {
     let (capture, file) = capturing(&lab, &[&ends[..], &["--points", "arrived", "delivered"]].concat());
     exchange(&mut connection, 100_000);
     exchange(&mut other, 100_000);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(PAUSE);
     assert!(capture.terminate().success());
     let of_flow = tshark(&file, &format!("tcp.port == {port}"), &["frame.comment"]);
     assert!(of_flow.len() > 20);
@@ -183,7 +194,8 @@ fn a_reader_that_stops_holds_nobody_up_and_is_told_what_it_lost() {
     }
     kill(pid, Signal::SIGCONT).expect("the child exists");
     capture.must_run();
-    std::thread::sleep(Duration::from_millis(500));
+    // Longer than it takes it to go on.
+    std::thread::sleep(PAUSE);
     kill(pid, Signal::SIGTERM).expect("the child exists");
     wait_for("the capture to end", PATIENCE, || capture.ended());
     let said = capture.printed();
@@ -210,7 +222,10 @@ fn a_disk_that_is_full_ends_the_capture_with_a_file_that_opens() {
     command.arg(env!("CARGO_BIN_EXE_flowgate")).arg("--socket").arg(lab.path("flowgated.sock"));
     command.args(["capture", "--rate", "100000", "--write"]).arg(&file);
     let mut capture = Process::start("capture", &mut command, lab.folder.path());
-    std::thread::sleep(Duration::from_secs(1));
+    // The file as the command sees it, which is what becomes of `unshare`.
+    let seen = PathBuf::from(format!("/proc/{}/root{}", capture.id(), file.display()));
+    let begun = || std::fs::metadata(&seen).is_ok_and(|file| file.len() > 0).then_some(());
+    wait_for("the capture to begin", PATIENCE, begun);
     exchange(&mut lab.connect(Family::V4), 4 << 20);
     let status = wait_for("the capture to end", PATIENCE, || capture.ended());
     let said = capture.printed();

@@ -45,7 +45,8 @@ fn what_is_said_of_a_connections_next_packet_is_what_then_happens() {
         let idle = told["Flow"]["IdleMs"].as_u64().expect("a number");
         std::thread::sleep(std::time::Duration::from_millis(300));
         let again = lab.explained(&connection, Side::Client, "A")["Flow"]["IdleMs"].as_u64();
-        assert!(again.expect("a number") >= idle + 300);
+        // By the worker's clock of its round. Had the question been a packet, it would be less than before.
+        assert!(again.expect("a number") >= idle + 150);
 
         lab.kill_reflector(dead);
         lab.gateway().events.state_of(lab.appliances[dead].address, "unhealthy");

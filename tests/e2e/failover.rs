@@ -103,6 +103,8 @@ fn with_rebalance_the_flows_of_a_dead_appliance_move_at_their_next_packet_and_th
     let capture = Capture::start(&lab.client, ETH, "tcp");
     lab.kill_reflector(dead);
     lab.wait_for_state(dead, "unhealthy");
+    // Nobody sends a datagram a second time.
+    lab.wait_until_applied();
     for connection in moving.iter_mut().chain(&mut staying) {
         exchange(connection, 100_000);
         assert_eq!(lab.appliance_of(connection), 1);
@@ -160,13 +162,14 @@ fn with_no_appliance_registered_flows_are_rejected_and_counted() {
     wait_for("the rejected datagram to be counted", PATIENCE, || {
         (lab.counted("RejectedFlowCount") > lab.counted("RejectedFlowCount_TCP")).then_some(())
     });
-    assert!(lab.dropped("no_target") >= 2, "{}", lab.counters("node"));
+    wait_for("both to be dropped for it", PATIENCE, || (lab.dropped("no_target") >= 2).then_some(()));
 }
 
 #[test]
 fn a_connection_attempt_caught_by_an_appliances_death_succeeds_at_its_next_syn() {
-    // F-14, T-1
-    let mut lab = Lab::started(2, Attributes::default());
+    // F-14, T-1. Checks as slow as they may be for the death to be found out, by the second, before the second SYN.
+    let slower = [("flowgate.health_check.interval_ms", "300"), ("flowgate.health_check.timeout_ms", "300")];
+    let mut lab = Lab::started(2, Attributes { target_group: &slower, listener: &[] });
     let listener = lab.listen(Family::V4);
     let address = listener.local_addr().expect("bound");
     lab.kill_reflector(0);

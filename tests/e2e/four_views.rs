@@ -14,7 +14,7 @@ use crate::lab::gateway::{Attributes, LOAD_BALANCER, TARGET_GROUP};
 use crate::lab::prometheus::{PATIENCE, Prometheus};
 use crate::lab::tmux::{Tmux, unbroken};
 use crate::lab::traffic::{kill_under_load, must_be_reset};
-use crate::lab::{ETH, Family, Lab, Side, now, wait_for};
+use crate::lab::{ETH, Family, Lab, PAUSE, Side, now, wait_for};
 
 /// Both ends are told, so that there are more resets than flows.
 const BOTH_ENDS: Attributes<'_> = Attributes {
@@ -22,8 +22,8 @@ const BOTH_ENDS: Attributes<'_> = Attributes {
     listener: &[],
 };
 
-/// What the times of two clocks of this machine, which two cores share with everything else, may differ by.
-const SOON: Duration = Duration::from_millis(100);
+/// What the times that two threads of this machine tell of one thing may differ by.
+const SOON: Duration = PAUSE;
 
 const CONNECTIONS: usize = 24;
 

@@ -5,13 +5,16 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
 use crate::lab::gateway::{Attributes, TARGET_GROUP};
+use crate::lab::traffic::PATIENCE;
+use crate::lab::{Lab, wait_for};
 
 /// How often it is killed, unless the environment says otherwise (nightly).
 const KILLS: u64 = 4;
@@ -25,9 +28,9 @@ fn weight_of(generation: u64) -> u64 {
     generation % 1000 + 1
 }
 
-/// Changes every target, once for each generation after `generation`, until the daemon is gone. The last
-/// generation that was answered.
-fn change_until_it_dies(socket: &Path, mut generation: u64) -> u64 {
+/// Changes every target, once for each generation after `generation`, until the daemon is gone; each that was answered is
+/// noted in `noted`. The last generation that was answered.
+fn change_until_it_dies(socket: &Path, mut generation: u64, noted: &AtomicU64) -> u64 {
     let mut stream = UnixStream::connect(socket).expect("the daemon listens");
     let mut answers = BufReader::new(stream.try_clone().expect("a socket can be cloned")).lines();
     // Whatever goes wrong from here on is the daemon's death, but for an answer that is none.
@@ -48,6 +51,7 @@ fn change_until_it_dies(socket: &Path, mut generation: u64) -> u64 {
         let Some(answer) = answer() else { return generation };
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         generation += 1;
+        noted.store(generation, Ordering::Relaxed);
         assert_eq!(answer["result"]["Generation"], generation, "{answer}");
     }
 }
@@ -65,9 +69,16 @@ fn whatever_was_answered_is_there_after_the_daemon_was_killed() {
     let first = generation;
     for kill in 0..kills {
         let socket = lab.path("flowgated.sock");
-        let client = thread::spawn(move || change_until_it_dies(&socket, generation));
+        let noted = Arc::new(AtomicU64::new(generation));
+        let client = {
+            let noted = Arc::clone(&noted);
+            thread::spawn(move || change_until_it_dies(&socket, generation, &noted))
+        };
+        wait_for("two changes to be answered", PATIENCE, || {
+            (noted.load(Ordering::Relaxed) >= generation + 2).then_some(())
+        });
         // At another moment of a change each time: they take some milliseconds.
-        thread::sleep(Duration::from_micros(60_000 + kill * 7_919 % 20_000));
+        thread::sleep(Duration::from_micros(20_000 + kill * 7_919 % 20_000));
         lab.kill_gateway();
         let answered = client.join().expect("every answer was as expected");
         lab.start_gateway();

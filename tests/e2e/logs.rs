@@ -23,6 +23,13 @@ fn logged(lab: &Lab, event: &str) -> Vec<Value> {
     all.filter(|line| line["event"] == event).collect()
 }
 
+/// Waits until a line of an event that fits is in the log: a thread of its own writes it there.
+fn wait_for_line(lab: &Lab, event: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    wait_for(&format!("a line of {event}"), Duration::from_secs(10), || {
+        logged(lab, event).into_iter().find(|line| fits(line))
+    })
+}
+
 /// Starts a flow log, and comes back when workers count.
 fn start(lab: &Lab, params: Value) {
     let rpc = &lab.gateway().rpc;
@@ -46,7 +53,7 @@ fn stop(lab: &Lab) -> Value {
 #[test]
 fn a_failover_is_in_the_flow_log_and_in_the_daemons_log_with_its_ids() {
     let mut lab = Lab::started(2, RESETS);
-    assert_eq!(logged(&lab, "ready")[0]["level"], "info");
+    assert_eq!(wait_for_line(&lab, "ready", |_| true)["level"], "info");
     start(&lab, json!({"File": "flows.jsonl"}));
     let mut connection = lab.connect(Family::V4);
     exchange(&mut connection, 100_000);
@@ -83,24 +90,22 @@ fn a_failover_is_in_the_flow_log_and_in_the_daemons_log_with_its_ids() {
     let live = of(kept.address(Side::Client));
     assert_eq!(live["Reason"], "log-over");
 
-    let changed = logged(&lab, "target_health_changed");
-    let fell = changed.iter().find(|line| line["target"] == json!(address) && line["to"] == "unhealthy");
-    let fell = fell.unwrap_or_else(|| panic!("{changed:?}"));
+    let fell = wait_for_line(&lab, "target_health_changed", |line| {
+        line["target"] == json!(address) && line["to"] == "unhealthy"
+    });
     assert!(
         ["load_balancer", "target_group", "generation", "reason"].iter().all(|id| !fell[id].is_null()),
         "{fell}"
     );
-    assert!(logged(&lab, "flows_reset").iter().any(|line| line["target"] == json!(address)));
-    assert!(logged(&lab, "flow_log_over").iter().any(|line| line["written"] == records.len()));
+    wait_for_line(&lab, "flows_reset", |line| line["target"] == json!(address));
+    wait_for_line(&lab, "flow_log_over", |line| line["written"] == records.len());
 
     // More is logged while it runs, and then no more.
     let rpc = &lab.gateway().rpc;
     rpc.must("set-log-level", json!({"Filter": "error"}));
     rpc.must("set-log-level", json!({"Filter": "debug", "Seconds": 1}));
+    wait_for_line(&lab, "log_level_reverted", |_| true);
     assert_eq!(logged(&lab, "log_level_changed").len(), 1, "only what is seen at the new level");
-    wait_for("the configured level", Duration::from_secs(10), || {
-        (!logged(&lab, "log_level_reverted").is_empty()).then_some(())
-    });
 }
 
 #[test]

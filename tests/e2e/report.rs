@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::lab::gateway::{Attributes, CHECK_INTERVAL, UNHEALTHY_THRESHOLD};
 use crate::lab::traffic::{Connection, PATIENCE, kill_under_load, must_be_reset};
-use crate::lab::{Family, Lab, wait_for};
+use crate::lab::{Family, Lab, PAUSE, wait_for};
 
 const ON_UNHEALTHY: Attributes<'_> =
     Attributes { target_group: &[("send_tcp_reset.on_unhealthy.enabled", "true")], listener: &[] };
 
-/// What the times of two clocks of this machine, which two cores share with everything else, may differ by.
-const SOON: Duration = Duration::from_millis(100);
+/// What the times that two threads of this machine tell of one thing may differ by.
+const SOON: Duration = PAUSE;
 
 const CONNECTIONS: usize = 24;
 
@@ -57,7 +57,9 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     let first_broken = broken.iter().map(|one| one.at).min().expect("some were");
     let record = wait_for("everybody to be seen to come back", PATIENCE, || {
         let record = lab.failover();
-        (record["Clients"]["CameBack"] == through_dead).then_some(record)
+        let counted = number(&record["Resets"]["Total"]) == lab.counted("TCP_ELB_Reset_Count");
+        let none_left = record["Flows"]["Left"] == 0;
+        (record["Clients"]["CameBack"] == through_dead && counted && none_left).then_some(record)
     });
 
     let (survivor, address) = (1 - dead, lab.appliances[dead].address.to_string());
@@ -69,7 +71,6 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
         "Reset": through_dead, "Ended": 0, "Left": 0
     });
     assert_eq!(*flows, expected);
-    assert_eq!(number(&record["Resets"]["Total"]), lab.counted("TCP_ELB_Reset_Count"));
     assert_eq!(record["Resets"]["ByTrigger"], json!({"unhealthy": through_dead}));
     let by_target = &record["Clients"]["ByTarget"];
     assert_eq!(*by_target, json!({lab.appliances[survivor].address.to_string(): through_dead}));
@@ -92,14 +93,20 @@ fn the_report_of_a_dead_appliance_says_what_the_kernels_saw() {
     let (good, failed) =
         (millis(&record["LastGoodCheck"]["Began"]), record["FailedChecks"].as_array().expect("a list"));
     assert_eq!(u32::try_from(failed.len()), Ok(UNHEALTHY_THRESHOLD));
-    assert!(good < killed && failed.iter().all(|check| millis(&check["Began"]) + SOON > killed), "{record}");
+    // A check that began between the two may still have been answered.
+    assert!(
+        good < killed + SOON && failed.iter().all(|check| millis(&check["Began"]) + SOON > killed),
+        "{record}"
+    );
     assert_eq!(failed[1]["Reason"], "Target.FailedHealthChecks");
     let workers = lab.gateway().rpc.must("describe-workers", json!({}))["Workers"].as_array().unwrap().len();
     assert_eq!(record["Applied"].as_array().expect("a list").len(), workers);
     let took = &record["DurationsMicroseconds"];
-    assert!(number(&took["DecisionToApplied"]) < 200_000, "{took}");
+    assert!(u128::from(number(&took["DecisionToApplied"])) < PAUSE.as_micros(), "{took}");
     let silent = number(&took["LastReturnedToFirstReset"]);
-    assert!(silent > 90_000 && silent < 1_000_000, "{silent} µs");
+    // A check interval at least. All speak all the time.
+    let most = (promised + 2 * PAUSE).as_micros();
+    assert!(silent > 90_000 && u128::from(silent) < most, "{silent} µs");
 
     // It recovers, and so the record ends; it is told, and is there after a restart.
     lab.start_reflector(dead, &[]);
@@ -174,8 +181,9 @@ fn the_report_of_a_drain_tells_what_was_left_of_it_and_was_reset() {
     assert_eq!((&record["Cause"], &record["Flows"]["AtDecision"]), (&json!("deregistration"), &json!(all)));
     // The delay counts from the request, the record from when that was stored.
     let over = number(&record["Drain"]["Ended"]["AfterDecisionMicroseconds"]);
-    assert!((500_000..1_500_000).contains(&over), "{over}");
-    assert!(number(&record["DurationsMicroseconds"]["DecisionToFirstReset"]) < 500_000, "{record}");
+    assert!((500_000..3_000_000).contains(&over), "{over}");
+    // From the end of the drain: from its beginning it would be a second.
+    assert!(number(&record["DurationsMicroseconds"]["DecisionToFirstReset"]) < 900_000, "{record}");
 }
 
 #[test]

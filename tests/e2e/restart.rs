@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::lab::capture::Capture;
 use crate::lab::gateway::Attributes;
 use crate::lab::traffic::{Connection, PATIENCE};
-use crate::lab::{Family, Lab, Side, wait_for};
+use crate::lab::{ETH, Family, Lab, PAUSE, Side, wait_for};
 
 /// Connections that say nothing while the gateway is away.
 const IDLE: usize = 12;
@@ -27,11 +28,12 @@ enum End {
     Killed,
 }
 
-/// Datagrams from the client to the server, one a millisecond, with the time at which each was heard.
+/// Datagrams from the client to the server, one a millisecond, each with the time at which the server's kernel had it.
 struct Stream {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<()>,
-    hearer: JoinHandle<Vec<Instant>>,
+    heard: Capture,
+    _server: UdpSocket,
 }
 
 impl Stream {
@@ -41,9 +43,10 @@ impl Stream {
         let client =
             lab.client.run(|| UdpSocket::bind((Family::V4.client(), 0))).expect("the client can bind");
         client.connect(server.local_addr().expect("it is bound")).expect("there is a route");
-        server.set_read_timeout(Some(Duration::from_millis(20))).expect("not zero");
+        let port = server.local_addr().expect("it is bound").port();
+        let heard = Capture::start(&lab.server, ETH, &format!("udp dst port {port}"));
         let stop = Arc::new(AtomicBool::new(false));
-        let (stops, ends) = (Arc::clone(&stop), Arc::clone(&stop));
+        let stops = Arc::clone(&stop);
         let sender = thread::spawn(move || {
             while !stops.load(Ordering::Relaxed) {
                 // A full queue is no matter.
@@ -51,25 +54,16 @@ impl Stream {
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        let hearer = thread::spawn(move || {
-            let (mut heard, mut word) = (Vec::new(), [0; 4]);
-            while !ends.load(Ordering::Relaxed) {
-                if server.recv(&mut word).is_ok() {
-                    heard.push(Instant::now());
-                }
-            }
-            heard
-        });
-        Stream { stop, sender, hearer }
+        Stream { stop, sender, heard, _server: server }
     }
 
     /// The longest time in which nothing was heard.
     fn longest_gap(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         self.sender.join().expect("it sends");
-        let heard = self.hearer.join().expect("it hears");
+        let heard = self.heard.frames();
         assert!(heard.len() > 100, "{} datagrams were heard", heard.len());
-        heard.windows(2).map(|pair| pair[1] - pair[0]).max().expect("more than one")
+        heard.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at)).max().expect("more than one")
     }
 }
 
@@ -143,7 +137,8 @@ fn restarted(workers: usize, end: End) {
         assert_eq!(lab.state_of(n).map(|(state, _)| state).as_deref(), Some("healthy"));
     }
     idle.iter_mut().for_each(Connection::must_work);
-    thread::sleep(Duration::from_millis(300));
+    // So that datagrams after the gap have been seen.
+    thread::sleep(PAUSE);
     stop.store(true, Ordering::Relaxed);
     let (words, mut busy) = busy.join().expect("the busy connection is alive");
     busy.must_work();

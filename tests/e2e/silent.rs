@@ -2,12 +2,12 @@
 //! and silent ones, as real kernels meet it.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::lab::capture::{ACK, Capture, RST, SYN, Tcp};
 use crate::lab::gateway::Attributes;
 use crate::lab::traffic::{PATIENCE, exchange, is_silent, must_be_reset};
-use crate::lab::{ETH, Family, Lab, Side, now};
+use crate::lab::{ETH, Family, Lab, PAUSE, Side, now};
 
 const PROACTIVE: Attributes<'_> = Attributes {
     target_group: &[
@@ -23,12 +23,12 @@ const BOTH_ENDS: Attributes<'_> = Attributes {
     listener: &[],
 };
 
-/// What a walk over the flow tables may take on this machine, which two cores share with everything else.
-const SOON: Duration = Duration::from_millis(200);
+/// What a walk over the flow tables may take on this machine.
+const SOON: Duration = PAUSE;
 
-/// How many resets were sent for a trigger.
-fn resets(lab: &Lab, trigger: &str) -> u64 {
-    lab.counted(&format!("TCP_ELB_Reset_Count_{trigger}"))
+/// Waits until so many resets were sent for a trigger.
+fn must_be_counted(lab: &Lab, trigger: &str, resets: u64) {
+    lab.wait_until_counted(&format!("TCP_ELB_Reset_Count_{trigger}"), resets);
 }
 
 /// The one reset that an end got: unasked, from its own last acknowledgement, and believed at once.
@@ -61,14 +61,17 @@ fn an_appliance_dies_and_a_silent_client_and_a_silent_server_are_both_told() {
 
         lab.kill_reflector(dead);
         let decision = lab.gateway().events.state_of(lab.appliances[dead].address, "unhealthy");
-        for side in Side::BOTH {
+        for (side, capture) in Side::BOTH.into_iter().zip(&captures) {
             must_be_reset(connection.end(side));
+            let me = connection.address(side);
+            capture.wait_for_tcp("the reset", PATIENCE, |tcp| tcp.is(RST) && tcp.destination == me);
         }
         std::thread::sleep(Duration::from_millis(300));
         let (client, server) = (connection.address(Side::Client), connection.address(Side::Server));
         told_unasked(&captures[0].tcp(), client, server, decision);
         told_unasked(&captures[1].tcp(), server, client, decision);
-        assert_eq!((resets(&lab, "proactive"), lab.counted("TCP_ELB_Reset_Count")), (2, 2));
+        must_be_counted(&lab, "proactive", 2);
+        lab.wait_until_counted("TCP_ELB_Reset_Count", 2);
         let event = lab.gateway().events.wait_for("the resets are told", |event| {
             event["Event"] == "FlowsReset" && event["Trigger"] == "proactive"
         });
@@ -87,12 +90,15 @@ fn a_drain_ends_and_the_flows_that_are_silent_are_told() {
     let mut connection = lab.connect(Family::V4);
     connection.must_work();
     connection.settle();
-    lab.deregister(lab.appliance_of(&connection));
-    assert!(is_silent(&mut connection.client, Duration::from_millis(500)), "not before the delay is over");
+    let leaving = lab.appliance_of(&connection);
+    let began = Instant::now();
+    lab.deregister(leaving);
     for side in Side::BOTH {
         must_be_reset(connection.end(side));
+        let after = began.elapsed();
+        assert!(after >= Duration::from_millis(990), "not before the delay is over, but after {after:?}");
     }
-    assert_eq!(resets(&lab, "proactive"), 2);
+    must_be_counted(&lab, "proactive", 2);
 }
 
 // a server that has accepted and never said a word.
@@ -105,7 +111,7 @@ fn a_connection_on_which_nothing_was_ever_said_is_told_at_both_ends() {
     for side in Side::BOTH {
         must_be_reset(connection.end(side));
     }
-    assert_eq!(resets(&lab, "proactive"), 2);
+    must_be_counted(&lab, "proactive", 2);
 }
 
 //
@@ -124,7 +130,8 @@ fn after_one_end_was_reset_the_other_is_told_by_its_next_packet() {
         assert!(is_silent(connection.end(second), Duration::from_millis(300)), "nobody tells it unasked");
         connection.end(second).write_all(b"hello?").expect("the kernel takes it");
         must_be_reset(connection.end(second));
-        assert_eq!((resets(&lab, "unhealthy"), resets(&lab, "both_ends")), (1, 1));
+        must_be_counted(&lab, "unhealthy", 1);
+        must_be_counted(&lab, "both_ends", 1);
         lab.connect_to(connection.listener).must_work();
     }
 }
@@ -163,7 +170,7 @@ fn a_client_that_comes_back_from_its_old_port_has_the_servers_old_connection_end
     assert!(syns >= 2, "the first SYN met the old connection");
     assert_eq!((reset.seq, reset.flags), (challenge.ack, RST));
     assert!(challenge.at > began && reset.at - challenge.at < SOON);
-    assert_eq!(resets(&lab, "both_ends"), 1);
+    must_be_counted(&lab, "both_ends", 1);
     assert_ne!(lab.appliance_of(&again), dead);
 }
 

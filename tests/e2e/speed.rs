@@ -117,29 +117,11 @@ fn a_thousand_targets_come_and_go_at_once_and_are_on_disk_when_it_is_answered() 
     assert!(took < Duration::from_millis(100) * SLACK, "{took:?}");
 }
 
-/// How long the daemon's workers and its control core have waited for a CPU while they could have run: what the machine did to
-/// them, be it another program on the same core or the kernel.
-fn waited_for_a_cpu(pid: u32) -> Duration {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    let waited = threads.filter_map(|thread| {
-        let thread = thread.ok()?;
-        let name = std::fs::read_to_string(thread.path().join("comm")).ok()?;
-        let is_control = thread.file_name().to_str() == Some(pid.to_string().as_str());
-        if !is_control && !name.starts_with("worker-") {
-            return None;
-        }
-        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(waited.sum::<u64>())
-}
-
 // H-7 for what an operator changes
 #[test]
 fn a_change_is_at_every_worker_within_a_millisecond_of_its_answer() {
     let lab = Lab::started(1, Attributes::default());
     let mut client = Client::connect(&lab.path("flowgated.sock"));
-    let pid = lab.gateway().id();
     // The longest so far from when a forwarding state was made to when the last worker went by it, as the daemon itself saw it.
     let slowest = |client: &mut Client| {
         let counters = client.must("get-counters", &json!({"Scope": "node"}));
@@ -152,7 +134,7 @@ fn a_change_is_at_every_worker_within_a_millisecond_of_its_answer() {
         let attributes =
             json!([{"Key": "deregistration_delay.timeout_seconds", "Value": seconds.to_string()}]);
         let params = json!({"TargetGroupArn": TARGET_GROUP, "Attributes": attributes});
-        let waited = waited_for_a_cpu(pid);
+        let waited = lab.gateway().waited_for_a_cpu();
         let generation = client.must("modify-target-group-attributes", &params)["Generation"].clone();
         let answered = Instant::now();
         loop {
@@ -166,7 +148,7 @@ fn a_change_is_at_every_worker_within_a_millisecond_of_its_answer() {
         all.push(answered.elapsed());
         // What workers give back is looked at every 2 ms.
         std::thread::sleep(Duration::from_millis(5));
-        let (before, waited) = (longest, waited_for_a_cpu(pid).saturating_sub(waited));
+        let (before, waited) = (longest, lab.gateway().waited_for_a_cpu().saturating_sub(waited));
         longest = slowest(&mut client);
         if longest > before && longest > Duration::from_millis(1) {
             // What is ours of it is the rest.

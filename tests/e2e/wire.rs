@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::lab::capture::Capture;
 use crate::lab::frames::send_frame;
 use crate::lab::gateway::Attributes;
 use crate::lab::traffic::{PATIENCE, datagram_must_cross, exchange, noise, ping, udp_pair};
-use crate::lab::{CLIENT_MAC, ETH, Family, Lab, SERVER_MAC, Side, TO_GATEWAY, UNDERLAY, wait_for};
+use crate::lab::{CLIENT_MAC, ETH, Family, Lab, PAUSE, SERVER_MAC, Side, TO_GATEWAY, UNDERLAY, wait_for};
 
 #[test]
 fn tcp_bytes_cross_intact_both_ways_at_once_in_ipv4_and_ipv6() {
@@ -85,11 +84,14 @@ fn frames_that_are_not_ip_cross_untouched_and_so_do_arp_and_neighbour_discovery(
     for (family, filter) in [(Family::V4, &[0x08, 0x06][..]), (Family::V6, &[0x86, 0xdd][..])] {
         let before = arrivals[0].frames().len();
         assert_eq!(ping(&lab, family, 1, 56), 1);
-        let question = arrivals[0].frames()[before..].iter().any(|frame| {
-            let icmp6_solicitation = frame.bytes.get(54) == Some(&135);
-            frame.bytes[12..14] == *filter && (family == Family::V4 || icmp6_solicitation)
+        wait_for(&format!("{family:?}: the question for the server's link-layer address"), PATIENCE, || {
+            let mut frames = arrivals[0].frames().into_iter().skip(before);
+            let question = frames.any(|frame| {
+                let icmp6_solicitation = frame.bytes.get(54) == Some(&135);
+                frame.bytes[12..14] == *filter && (family == Family::V4 || icmp6_solicitation)
+            });
+            question.then_some(())
         });
-        assert!(question, "{family:?}: the server was asked for its link-layer address");
     }
 }
 
@@ -111,10 +113,13 @@ fn an_independent_decoder_reads_on_the_underlay_what_the_rules_say() {
     }
     let mut v6 = lab.connect(Family::V6);
     v6.must_work();
+    // Each word and its acknowledgement: 9 * 14 packets at the least.
+    let size = || std::fs::metadata(&file).map_or(0, |file| file.len());
     wait_for("the last packet to be written", PATIENCE, || {
-        std::fs::metadata(&file).is_ok_and(|meta| meta.len() > 9 * 8 * 100).then_some(())
+        let before = size();
+        std::thread::sleep(PAUSE);
+        (before > 9 * 14 * 100 && size() == before).then_some(())
     });
-    std::thread::sleep(Duration::from_millis(100));
     tcpdump.terminate();
 
     let fields = [

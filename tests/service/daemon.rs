@@ -59,6 +59,11 @@ impl Place {
         output.expect("the command line can be run")
     }
 
+    /// Waits until the daemon listens on its socket.
+    pub fn wait_for_socket(&self) {
+        wait_for("the socket", || std::os::unix::net::UnixStream::connect(self.path("socket")).is_ok());
+    }
+
     /// What the daemon has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()

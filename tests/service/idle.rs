@@ -2,13 +2,13 @@
 
 use nix::sys::signal::Signal;
 
-use crate::daemon::{Place, wait_for};
+use crate::daemon::Place;
 
 #[test]
 fn a_daemon_without_ports_answers_keeps_objects_and_touches_nothing() {
     let place = Place::new("");
     let mut daemon = place.start(&mut place.command());
-    wait_for("the socket", || place.path("socket").exists());
+    place.wait_for_socket();
     let overview = place.flowgate(&["rpc", "get-overview", "--query", "length(Workers || `[]`)"]);
     assert!(overview.status.success(), "{}", String::from_utf8_lossy(&overview.stderr));
     // Objects can be made before there are ports, and all verbs that only look have an answer.
@@ -47,7 +47,7 @@ fn a_daemon_without_ports_answers_keeps_objects_and_touches_nothing() {
 
     // What was made before is there when there are ports.
     let mut again = place.start(&mut place.command());
-    wait_for("the socket", || place.path("socket").exists());
+    place.wait_for_socket();
     let groups = place.flowgate(&[
         "describe-target-groups",
         "--query",
@@ -64,7 +64,7 @@ fn a_daemon_without_ports_answers_keeps_objects_and_touches_nothing() {
 fn a_document_that_is_given_after_an_idle_start_still_seeds_the_state() {
     let place = Place::new("");
     let mut idle = place.start(&mut place.command());
-    wait_for("the socket", || place.path("socket").exists());
+    place.wait_for_socket();
     idle.signal(Signal::SIGTERM);
     assert!(idle.ended().success(), "{}", place.log());
     let document = place.path("objects.json");
@@ -73,7 +73,7 @@ fn a_document_that_is_given_after_an_idle_start_still_seeds_the_state() {
     // Before the first table of the file.
     place.write(&format!("objects = {document:?}\n"));
     let _seeded = place.start(&mut place.command());
-    wait_for("the socket", || place.path("socket").exists());
+    place.wait_for_socket();
     let groups = place.flowgate(&[
         "describe-target-groups",
         "--query",
@@ -88,7 +88,7 @@ fn a_document_that_is_given_after_an_idle_start_still_seeds_the_state() {
 fn a_second_daemon_on_the_same_state_is_refused_in_one_sentence_and_the_first_goes_on() {
     let place = Place::new("");
     let mut daemon = place.start(&mut place.command());
-    wait_for("the socket", || place.path("socket").exists());
+    place.wait_for_socket();
     let second = place.command().env("FLOWGATE_LOG", "error").output().expect("it can be run");
     let said = String::from_utf8_lossy(&second.stderr);
     assert_eq!(second.status.code(), Some(1), "{said}");

@@ -181,9 +181,14 @@ fn the_watchdog_is_fed_while_a_reload_waits_for_the_disk() {
     hangs(&place.path("node.toml"));
     daemon.signal(Signal::SIGHUP);
     manager.waits_for("RELOADING=1");
-    for _ in 0..5 {
+    let mut fed = 0;
+    while fed < 5 {
         let word = manager.hears();
-        assert_eq!(word, "WATCHDOG=1", "nothing else is told until the disk answers");
+        // How it stands may be told: a machine that others use, too, may keep the worker waiting for half a second. Not
+        // what became of the reload.
+        let stands = word.starts_with("STATUS=") && !word.contains("the configuration");
+        assert!(stands || word == "WATCHDOG=1", "until the disk answers nothing else is told: {word}");
+        fed += u8::from(word == "WATCHDOG=1");
     }
 }
 
@@ -207,17 +212,11 @@ fn the_watchdog_is_fed_while_a_new_control_core_waits_for_the_disk() {
     for _ in 0..5 {
         assert_eq!(manager.hears(), "WATCHDOG=1");
     }
-    // And not for a worker that stands still then.
+    // And not for a worker that stands still then, which is seen after half a second or so; it would be each second.
     let held = daemon.thread("worker-0").held();
-    let still = Instant::now();
-    while still.elapsed() < Duration::from_secs(1) {
-        manager.hears_within(Duration::from_millis(100));
-    }
-    assert_eq!(
-        manager.hears_within(Duration::from_secs(2)),
-        None,
-        "a daemon whose worker is stuck is fed for"
-    );
+    wait_for("nothing to be told of a daemon whose worker is stuck", || {
+        manager.hears_within(Duration::from_secs(2)).is_none()
+    });
     drop(held);
     manager.waits_for("WATCHDOG=1");
     assert!(daemon.runs());

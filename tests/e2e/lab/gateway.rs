@@ -69,6 +69,23 @@ impl Gateway {
         pages.expect("a number of pages") * 4096
     }
 
+    /// How long the daemon's workers and its control core have waited for a CPU while they could have run: what the machine
+    /// did to them, be it another program on the same core or the kernel.
+    pub fn waited_for_a_cpu(&self) -> Duration {
+        let pid = self.process.id().to_string();
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        let waited = threads.filter_map(|thread| {
+            let thread = thread.ok()?;
+            let name = std::fs::read_to_string(thread.path().join("comm")).ok()?;
+            if thread.file_name().to_str() != Some(&pid) && !name.starts_with("worker-") {
+                return None;
+            }
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().nth(1)?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(waited.sum::<u64>())
+    }
+
     /// How many descriptors the daemon has open.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs").count()
@@ -92,7 +109,7 @@ pub(super) fn forget_workers() {
 
 /// How many workers the gateways of this run have: the environment variable `FLOWGATE_TEST_WORKERS`, or
 /// one.
-fn workers() -> usize {
+pub fn workers() -> usize {
     let asked = WORKERS.load(Ordering::Relaxed);
     if asked > 0 {
         return asked;
@@ -434,6 +451,30 @@ load_balancer = "{LOAD_BALANCER}"
         let sets = result["Sets"].as_array_mut().expect("a list of sets");
         assert_eq!(sets.len(), 1, "one {scope}: {sets:?}");
         sets[0].take()
+    }
+
+    /// Waits until a counter of the load balancer stands at `count`: a worker tells what it counted a moment after it
+    /// has sent it.
+    #[allow(dead_code, reason = "not the soak's")]
+    pub fn wait_until_counted(&self, name: &str, count: u64) {
+        let mut last = 0;
+        wait_for(&format!("{name} to be {count}"), PATIENCE, || {
+            last = self.counted(name);
+            assert!(last <= count, "{name} is {last}, more than {count}");
+            (last == count).then_some(())
+        });
+    }
+
+    /// Waits until every worker goes by the last target's fall: one may still forward to it a moment after the control core
+    /// has said so.
+    #[allow(dead_code, reason = "not the soak's")]
+    pub fn wait_until_applied(&self) {
+        let workers =
+            self.gateway().rpc.must("describe-workers", json!({}))["Workers"].as_array().map(Vec::len);
+        wait_for("every worker to go by the target's fall", PATIENCE, || {
+            let records = self.gateway().rpc.must("describe-failovers", json!({}));
+            (records["Failovers"][0]["Applied"].as_array().map(Vec::len) == workers).then_some(())
+        });
     }
 
     /// One counter of the load balancer.

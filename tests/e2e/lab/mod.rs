@@ -67,6 +67,10 @@ pub const TO_GATEWAY: &str = "gateway";
 const MTU: u16 = 1500;
 const UNDERLAY_MTU: u16 = 1600;
 
+/// What a machine whose few cores others have too may keep any thread waiting for, be it a test's, a worker or the control
+/// core. Where a test says how soon something is to be, it leaves room for this.
+pub const PAUSE: Duration = Duration::from_millis(500);
+
 /// The inner protocol version of a test that is done for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
