@@ -205,3 +205,32 @@ fn lines_that_a_full_disk_does_not_take_are_counted_and_told_when_one_comes_out_
     assert_eq!((writer.take_lost(), writer.take_lost()), (11, 0));
     assert_eq!(full.0.lock().unwrap().1, b"there is room\n");
 }
+
+/// Panics over some lines.
+#[derive(Clone, Default)]
+struct Delicate(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Write for Delicate {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        assert_ne!(bytes, b"what it cannot bear\n");
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_line_over_which_the_thread_panics_is_lost_and_counted_and_those_after_it_come_out() {
+    let delicate = Delicate::default();
+    let writer = Writer::to(Box::new(delicate.clone()));
+    writer.start_thread().unwrap();
+    for line in ["before\n", "what it cannot bear\n", "after\n"] {
+        writer.write(line.to_owned());
+    }
+    writer.flush();
+    assert_eq!(delicate.0.lock().unwrap().as_slice(), b"before\nafter\n");
+    assert_eq!((writer.lost(), writer.take_lost(), writer.take_lost()), (1, 1, 0));
+}

@@ -3,6 +3,7 @@
 //! find no room are counted, and their number is told when there is some.
 
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,7 +136,12 @@ impl Sunk {
 fn write_all(mut out: Out, jobs: &Receiver<Job>, sunk: &Sunk) {
     while let Ok(job) = jobs.recv() {
         match job {
-            Job::Line(line) => sunk.write(&mut out, &line),
+            Job::Line(line) => {
+                // One over which it panics is lost, and not those after it.
+                if catch_unwind(AssertUnwindSafe(|| sunk.write(&mut out, &line))).is_err() {
+                    sunk.lines.fetch_add(1, Ordering::Relaxed);
+                }
+            }
             Job::Flush(done) => {
                 done.send(()).ok();
             }
