@@ -1,31 +1,162 @@
-//! `flowgate subscribe`: how things stand, then one line an event as it happens.
+//! `flowgate subscribe`: how things stand, then one line an event as it happens. A connection that ends is made again, with
+//! how many events were missed.
 
 #![forbid(unsafe_code)]
 
 use super::Session;
-use super::client::{CliError, Notice, typed};
+use super::client::{CliError, Client, Notice, typed};
 use super::table::{Look, setting};
-use crate::control::events::{Event, Timestamp, What};
+use crate::control::events::{Event, EventKind, Timestamp, What};
 use crate::control::socket::Lost;
 use crate::control::socket::methods::subscribe::{Snapshot, Subscribe};
+use crate::control::telling::EventCounts;
+use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-/// Prints events until the daemon, the reader or the operator ends it. As JSON a line is one object:
-/// the snapshot first, then each event.
-pub(super) fn follow(session: &mut Session, params: &Subscribe) -> Result<(), CliError> {
+/// After this a daemon that is gone is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Prints events until the reader or the operator ends it, or the daemon does and it is not to be tried again. As JSON a
+/// line is one object: the snapshot first, then each event.
+pub(super) fn follow(session: &mut Session, params: &Subscribe, tries_again: bool) -> Result<(), CliError> {
+    let mut heard = begin(session, params)?;
+    loop {
+        let Err(error) = listen(session, &mut heard);
+        if !tries_again || !may_come_back(&error) {
+            return Err(error);
+        }
+        let (gone, since) = (Timestamp::now(), Instant::now());
+        let why = error.to_string();
+        session.output.emit_line(
+            || json!({"Gone": {"At": gone, "Why": why}}),
+            |look| format!("{}\n", tagged(gone, "gone", &format!("{why}; it is tried again"), look)),
+        )?;
+        let before = heard;
+        let snapshot = subscribe_again(session, params)?;
+        heard = Heard::since(&typed(snapshot.clone())?, &params.events);
+        let missed = heard.missed_since(&before);
+        let away = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        session.output.emit_line(
+            || json!({"Back": {"At": Timestamp::now(), "AwayMs": away, "Missed": missed.count, "SameDaemon": missed.same_daemon}}),
+            |look| format!("{}\n", tagged(Timestamp::now(), "back", &missed.said(away), look)),
+        )?;
+        show(session, snapshot)?;
+    }
+}
+
+/// What was heard of a daemon, by which it is known what was not.
+struct Heard {
+    started: Timestamp,
+    /// How many events of the kinds that are wanted it had told when it was subscribed to, and since then.
+    told: u64,
+    kinds: Vec<EventKind>,
+}
+
+/// What was not heard while there was no connection.
+struct Missed {
+    count: u64,
+    same_daemon: bool,
+}
+
+impl Heard {
+    fn since(snapshot: &Snapshot, kinds: &[EventKind]) -> Heard {
+        let Snapshot { started, events_so_far, .. } = *snapshot;
+        Heard { started, told: EventCounts::of(&events_so_far, kinds), kinds: kinds.to_vec() }
+    }
+
+    /// So many more were told, or are known to be lost. Of whose kinds those are that were lost, is not told: where only
+    /// some are wanted, they count as missed.
+    fn lost(&mut self, count: u64) {
+        if self.kinds.is_empty() {
+            self.told += count;
+        }
+    }
+
+    fn missed_since(&self, before: &Heard) -> Missed {
+        let same_daemon = self.started == before.started;
+        // Another one has told all that it has before anybody heard.
+        let count = if same_daemon { self.told.saturating_sub(before.told) } else { self.told };
+        Missed { count, same_daemon }
+    }
+}
+
+impl Missed {
+    fn said(&self, away_ms: u64) -> String {
+        let (count, away) = (self.count, setting(away_ms));
+        let events = if count == 1 { "event" } else { "events" };
+        match (self.same_daemon, count) {
+            (true, 0) => format!("after {away}; no event was missed"),
+            (true, _) => format!("after {away}; {count} {events} missed"),
+            (false, _) => format!(
+                "after {away}, and it is another daemon; {count} {events} of it missed, and what the one before told at its end"
+            ),
+        }
+    }
+}
+
+/// Subscribes, and prints how things stand.
+fn begin(session: &mut Session, params: &Subscribe) -> Result<Heard, CliError> {
     let snapshot = session.client.call("subscribe", params)?;
+    let heard = Heard::since(&typed(snapshot.clone())?, &params.events);
+    show(session, snapshot)?;
+    Ok(heard)
+}
+
+fn show(session: &mut Session, snapshot: Value) -> Result<(), CliError> {
     let standing_now: Snapshot = typed(snapshot.clone())?;
-    session.output.emit_line(|| snapshot, |look| standing(&standing_now, look))?;
+    session.output.emit_line(|| snapshot, |look| standing(&standing_now, look))
+}
+
+/// Prints events until there are no more to be had: why.
+fn listen(session: &mut Session, heard: &mut Heard) -> Result<std::convert::Infallible, CliError> {
     loop {
         match session.client.next_notice()? {
             Notice::Event(event) => {
+                heard.told += 1;
                 let shown = |look: &Look| format!("{}\n", line(&event, look));
-                session.output.emit_line(|| serde_json::json!(event), shown)?;
+                session.output.emit_line(|| json!(event), shown)?;
             }
             Notice::Lost(count) => {
+                heard.lost(count);
                 let shown = |look: &Look| format!("{}\n", lost(count, look));
-                session.output.emit_line(|| serde_json::json!({"Lost": Lost { count }}), shown)?;
+                session.output.emit_line(|| json!({"Lost": Lost { count }}), shown)?;
             }
+        }
+    }
+}
+
+/// Whether what ended a connection may be over in a moment: a control core that starts anew, a daemon that is restarted.
+fn may_come_back(error: &CliError) -> bool {
+    match error {
+        CliError::NoSocket(_)
+        | CliError::NobodyThere(_)
+        | CliError::Connect(..)
+        | CliError::Full
+        | CliError::MadeRoom
+        | CliError::NoAnswer
+        | CliError::Closed
+        | CliError::Broken(_) => true,
+        CliError::Refused(error) => {
+            matches!(error.data.kind.as_str(), "TooManySubscribers" | "ServiceUnavailable")
+        }
+        _ => false,
+    }
+}
+
+/// Subscribes on a new connection as soon as that can be had.
+fn subscribe_again(session: &mut Session, params: &Subscribe) -> Result<Value, CliError> {
+    let path = session.client.path().to_owned();
+    loop {
+        let client = Client::connect(&path);
+        let subscribed = client.and_then(|client| {
+            session.client = client;
+            session.client.call("subscribe", params)
+        });
+        match subscribed {
+            Err(error) if may_come_back(&error) => sleep(RETRY),
+            outcome => return outcome,
         }
     }
 }
@@ -148,6 +279,25 @@ mod tests {
     use crate::control::health::{HealthState, ReasonCode};
     use jiff::tz::TimeZone;
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn what_was_missed_is_what_the_same_daemon_told_and_nobody_heard() {
+        let at = Timestamp::from_unix_ms;
+        let heard = |started, told| Heard { started: at(started), told, kinds: Vec::new() };
+        let mut before = heard(5, 10);
+        before.lost(7);
+        let said = |now: &Heard| now.missed_since(&before).said(1200);
+        assert_eq!(said(&heard(5, 17)), "after 1200 ms; no event was missed");
+        assert_eq!(said(&heard(5, 18)), "after 1200 ms; 1 event missed");
+        assert_eq!(
+            said(&heard(6, 3)),
+            "after 1200 ms, and it is another daemon; 3 events of it missed, and what the one before told at its end"
+        );
+        // Of what kinds those were that were lost nobody says.
+        let mut some = Heard { kinds: vec![EventKind::Drains], ..heard(5, 10) };
+        some.lost(7);
+        assert_eq!(heard(5, 12).missed_since(&some).count, 2);
+    }
 
     #[test]
     fn every_event_is_one_line_with_local_time_to_the_millisecond() {

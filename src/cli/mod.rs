@@ -299,7 +299,7 @@ fn run(session: &mut Session, verb: Verb) -> Result<(), CliError> {
         Verb::Workers(flags) => workers::glance(session, flags.interval),
         Verb::Status => session.show("get-overview", &Value::Null, status::shown),
         Verb::DescribePorts => session.show("describe-ports", &Value::Null, traffic::ports),
-        Verb::Subscribe(flags) => events::follow(session, &flags.params()),
+        Verb::Subscribe(flags) => events::follow(session, &flags.params(), flags.tries_again()),
         Verb::Capture(flags) => capture::run(session, &flags),
         Verb::LogLevel(flags) => logs::level(session, &flags),
         Verb::FlowLog(verb) => logs::flows(session, verb),

@@ -41,7 +41,7 @@ use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::capture::Names;
@@ -62,6 +62,7 @@ use super::resume::{self, SharedKeeper};
 use super::slots::Slots;
 use super::store::Store;
 use super::tables::Restart;
+use super::telling::{Teller, Told};
 use super::troubles::Watch;
 use super::whole::Whole;
 use super::workers::Workers;
@@ -144,17 +145,24 @@ pub struct Life {
     pub since: (Instant, Timestamp),
     /// What ended the one before, and when.
     pub last_panic: Option<(Panic, Timestamp)>,
+    /// How many events they told.
+    pub told: Arc<Told>,
 }
 
 impl Life {
     /// The first one's, now.
     pub fn first() -> Life {
-        Life { number: 0, since: (Instant::now(), Timestamp::now()), last_panic: None }
+        Life { number: 0, since: (Instant::now(), Timestamp::now()), last_panic: None, told: Arc::default() }
     }
 
     /// That of the one after it, which ended by this.
     pub fn next(&self, panic: Panic) -> Life {
-        Life { number: self.number + 1, since: self.since, last_panic: Some((panic, Timestamp::now())) }
+        Life {
+            number: self.number + 1,
+            since: self.since,
+            last_panic: Some((panic, Timestamp::now())),
+            told: Arc::clone(&self.told),
+        }
     }
 }
 
@@ -163,7 +171,7 @@ impl Life {
 pub struct Core {
     inner: Whole<Inner>,
     health_events: RefCell<mpsc::UnboundedReceiver<HealthEvent>>,
-    events: broadcast::Sender<Event>,
+    events: Teller,
     life: Life,
     /// When the daemon ends for a worker that has panicked, and which.
     ends: Cell<Option<(Instant, u8)>>,
@@ -224,7 +232,7 @@ impl Core {
     /// Takes over the objects: checks begin and the workers get their forwarding state. Called within
     /// a `tokio` runtime.
     pub fn start(mut parts: CoreParts) -> Rc<Core> {
-        let (events, _) = broadcast::channel(EVENT_QUEUE);
+        let events = Teller::new(EVENT_QUEUE, Arc::clone(&parts.life.told));
         let mut slots = Slots::default();
         if let Some(before) = resume::lock(&parts.keeper).last() {
             slots = Slots::resumed(before);
@@ -436,10 +444,9 @@ impl Core {
         }
     }
 
-    /// Tells the subscribers, if there are any.
+    /// Tells the subscribers.
     fn tell(&self, event: Event) {
-        // An error means that nobody listens.
-        self.events.send(event).ok();
+        self.events.tell(event);
     }
 }
 

@@ -329,6 +329,11 @@ pub enum EventKind {
     Faults,
 }
 
+impl EventKind {
+    /// How many kinds there are.
+    pub const KINDS: usize = EventKind::Faults as usize + 1;
+}
+
 impl What {
     /// The kind to subscribe to for events such as this.
     pub fn kind(&self) -> EventKind {

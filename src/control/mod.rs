@@ -40,6 +40,7 @@ pub mod store;
 pub mod survey;
 pub mod tables;
 pub mod tally;
+pub mod telling;
 pub mod troubles;
 pub mod wall;
 mod whole;

@@ -313,7 +313,7 @@ fn subscribe_prints_a_line_an_event_as_it_happens_and_ends_with_its_reader() {
         ),
         (
             vec!["subscribe", "--json", "--events", "config"],
-            "{\"At\":{\"Rfc3339\":\"2026-11-29T20:47:37.007Z\",\"UnixMs\":1795985257007},\"Generation\":0,",
+            "{\"At\":{\"Rfc3339\":\"2026-11-29T20:47:37.007Z\",\"UnixMs\":1795985257007},\"EventsSoFar\":{\"Config\":",
             "{\"At\":{\"Rfc3339\":\"1970-01-01T00:00:01.005Z\",\"UnixMs\":1005},\"Event\":\"ConfigChanged\",\"Generation\":5}",
         ),
     ] {
@@ -344,6 +344,66 @@ fn subscribe_prints_a_line_an_event_as_it_happens_and_ends_with_its_reader() {
         assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
         assert!(stderr.is_empty());
     }
+}
+
+#[test]
+fn a_subscriber_whose_daemon_goes_comes_back_and_says_what_it_missed() {
+    let config =
+        |generation| Event { at: Timestamp::from_unix_ms(1000), what: What::ConfigChanged { generation } };
+    let mut daemon = Daemon::start();
+    let mut child = command(&daemon.path(), &["subscribe", "--json", "--events", "config"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["EventsSoFar"]["Config"], 0);
+    daemon.happen(vec![config(1), config(2)]);
+    assert_eq!([next()["Generation"].clone(), next()["Generation"].clone()], [1, 2]);
+    // The control core goes, and another one of the same process comes, which nobody hears at first.
+    daemon.stop();
+    let gone = next();
+    assert_eq!(gone["Gone"]["Why"], "the daemon closed the connection: look at its log");
+    let another =
+        || Event { at: Timestamp::from_unix_ms(1000), what: What::PortUp { port: "left".to_owned() } };
+    for event in [config(3), another(), config(4)] {
+        daemon.told_unheard(&event);
+    }
+    daemon.start_again(false);
+    let back = next();
+    assert_eq!((&back["Back"]["Missed"], &back["Back"]["SameDaemon"]), (&2.into(), &true.into()), "{back}");
+    assert!(back["Back"]["AwayMs"].as_u64().is_some(), "{back}");
+    // How things stand, and it goes on.
+    assert_eq!(next()["EventsSoFar"]["Config"], 4);
+    daemon.happen(vec![config(5)]);
+    assert_eq!(next()["Generation"], 5);
+    // The daemon goes, and comes back as another.
+    daemon.stop();
+    assert!(next()["Gone"].is_object());
+    daemon.start_again(true);
+    let back = next();
+    assert_eq!((&back["Back"]["Missed"], &back["Back"]["SameDaemon"]), (&0.into(), &false.into()), "{back}");
+    assert_eq!(next()["EventsSoFar"]["Config"], 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_subscriber_that_is_not_to_come_back_ends_with_its_daemon() {
+    let mut daemon = Daemon::start();
+    let mut child = command(&daemon.path(), &["subscribe", "--no-reconnect"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    daemon.stop();
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    assert_eq!(status.code(), Some(3));
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(said, "flowgate: the daemon closed the connection: look at its log\n");
 }
 
 #[test]

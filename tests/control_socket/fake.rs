@@ -29,6 +29,7 @@ use flowgate::control::socket::{
     Applied, CaptureError, ChangeError, ControlListener, FlowLogRefused, Limits, Service, TargetStatus, Turn,
     Unavailable, Waiting, methods, serve,
 };
+use flowgate::control::telling::{EventCounts, Teller, Told};
 use flowgate::control::troubles::Watch;
 use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::capture::record::{Point, Record, Verdict};
@@ -46,7 +47,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
-use tokio::sync::broadcast::{Receiver, Sender};
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::level_filters::LevelFilter;
@@ -94,7 +95,10 @@ pub struct Fake {
     capturing: RefCell<Vec<Box<Capture>>>,
     log: LogControl,
     flow_log: RefCell<FlowLogView>,
-    events: Sender<Event>,
+    events: Teller,
+    /// Since when it runs, and what it has told.
+    started: Timestamp,
+    told: Arc<Told>,
 }
 
 /// What a capture of the fake has.
@@ -117,6 +121,11 @@ impl Fake {
     }
 
     pub fn with(state: State) -> Self {
+        Fake::living(state, Timestamp::from_unix_ms(NOW), Arc::default())
+    }
+
+    /// One that was started then and has told so much.
+    fn living(state: State, started: Timestamp, told: Arc<Told>) -> Self {
         Fake {
             state: RefCell::new(state),
             now: Cell::new(NOW),
@@ -129,7 +138,9 @@ impl Fake {
             capturing: RefCell::default(),
             log: LogControl::detached(LogFilter::of(LevelFilter::INFO)),
             flow_log: RefCell::default(),
-            events: Sender::new(QUEUE),
+            events: Teller::new(QUEUE, Arc::clone(&told)),
+            started,
+            told,
         }
     }
 
@@ -231,8 +242,7 @@ impl Service for Fake {
         }
         self.state.replace(next);
         if outcome.is_change() {
-            // Nobody need be listening.
-            self.events.send(Event { at: self.now(), what: What::ConfigChanged { generation } }).ok();
+            self.events.tell(Event { at: self.now(), what: What::ConfigChanged { generation } });
         }
         Ok(Applied { generation, outcome })
     }
@@ -562,7 +572,15 @@ impl Service for Fake {
     }
 
     fn events(&self) -> Receiver<Event> {
-        self.events.subscribe()
+        self.events.listen()
+    }
+
+    fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    fn events_so_far(&self) -> EventCounts {
+        self.told.counts()
     }
 
     fn advance_clock(&self, milliseconds: u32) {
@@ -700,6 +718,8 @@ pub struct Daemon {
     folder: TempDir,
     happen: Option<UnboundedSender<Vec<Event>>>,
     changing: Arc<Mutex<()>>,
+    started: Timestamp,
+    told: Arc<Told>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -714,17 +734,44 @@ impl Daemon {
 
     /// With a socket of this group and mode.
     pub fn start_for(limits: Limits, group: Option<&'static str>, mode: u32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("flowgated.sock");
+        let mut daemon = Daemon {
+            folder: tempfile::tempdir().unwrap(),
+            happen: None,
+            changing: Arc::default(),
+            started: Timestamp::from_unix_ms(NOW),
+            told: Arc::default(),
+            thread: None,
+        };
+        daemon.serve(limits, group, mode);
+        daemon
+    }
+
+    /// Tells an event while nobody can hear it.
+    pub fn told_unheard(&self, event: &Event) {
+        Teller::new(1, Arc::clone(&self.told)).tell(event.clone());
+    }
+
+    /// Serves again after it was stopped, as a control core does that is started anew, or as another daemon.
+    pub fn start_again(&mut self, is_another: bool) {
+        if is_another {
+            self.started = Timestamp::from_unix_ms(self.started.unix_ms() + 60_000);
+            self.told = Arc::default();
+        }
+        self.serve(Limits::default(), None, 0o660);
+    }
+
+    fn serve(&mut self, limits: Limits, group: Option<&'static str>, mode: u32) {
+        let path = self.path();
         let (happen, mut happenings) = tokio::sync::mpsc::unbounded_channel();
         let (ready, started) = mpsc::channel();
-        let changing = Arc::default();
-        let held = Arc::clone(&changing);
+        let held = Arc::clone(&self.changing);
+        let (since, told) = (self.started, Arc::clone(&self.told));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
-                let fake = Rc::new(Fake { changing: held, ..Fake::new() });
+                let state = State::from_document(OBJECTS).unwrap();
+                let fake = Rc::new(Fake { changing: held, ..Fake::living(state, since, told) });
                 let listener = ControlListener::bind(&path, group, mode).unwrap();
                 ready.send(()).unwrap();
                 let service: Rc<dyn Service> = Rc::clone(&fake) as Rc<dyn Service>;
@@ -732,7 +779,7 @@ impl Daemon {
                 let happening = async {
                     while let Some(events) = happenings.recv().await {
                         for event in events {
-                            fake.events.send(event).ok();
+                            fake.events.tell(event);
                         }
                     }
                 };
@@ -743,7 +790,7 @@ impl Daemon {
             });
         });
         started.recv().unwrap();
-        Daemon { folder, happen: Some(happen), changing, thread: Some(thread) }
+        (self.happen, self.thread) = (Some(happen), Some(thread));
     }
 
     pub fn path(&self) -> PathBuf {

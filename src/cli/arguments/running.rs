@@ -123,11 +123,18 @@ pub(in crate::cli) struct SubscribeFlags {
     /// Only events of these kinds.
     #[arg(long, num_args = 1.., value_enum, value_name = "KIND")]
     events: Vec<EventKind>,
+    /// End when the daemon ends the connection, instead of subscribing again as soon as it is back.
+    #[arg(long)]
+    no_reconnect: bool,
 }
 
 impl SubscribeFlags {
-    pub(in crate::cli) fn params(self) -> Subscribe {
-        Subscribe { events: self.events }
+    pub(in crate::cli) fn params(&self) -> Subscribe {
+        Subscribe { events: self.events.clone() }
+    }
+
+    pub(in crate::cli) fn tries_again(&self) -> bool {
+        !self.no_reconnect
     }
 }
 

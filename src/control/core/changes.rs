@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::broadcast;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{Core, Inner};
@@ -14,6 +13,7 @@ use crate::control::health::TargetKey;
 use crate::control::model::{Change, ChangeRecord, Drain, Outcome, Registration, State, TargetChange};
 use crate::control::socket::{Applied, ChangeError, Turn};
 use crate::control::store::{Store, StoreError};
+use crate::control::telling::Teller;
 
 /// A change that waits for the disk so long is told in the log: a disk that works takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -221,7 +221,7 @@ impl Inner {
         next: State,
         record: Option<ChangeRecord>,
         outcomes: &[Outcome],
-        events: &broadcast::Sender<Event>,
+        events: &Teller,
     ) -> Result<(), StoreError> {
         let began = Instant::now();
         let led = Led::by(record.as_ref());
@@ -234,13 +234,7 @@ impl Inner {
     }
 
     /// Goes by a state that is stored, and tells what led to it.
-    pub(super) fn adopt(
-        &mut self,
-        next: State,
-        led: &Led,
-        outcomes: &[Outcome],
-        events: &broadcast::Sender<Event>,
-    ) {
+    pub(super) fn adopt(&mut self, next: State, led: &Led, outcomes: &[Outcome], events: &Teller) {
         let before = std::mem::replace(&mut self.state, next);
         self.take_over();
         let (generation, Led { by, what, .. }) = (self.state.generation(), led);
@@ -249,12 +243,7 @@ impl Inner {
     }
 
     /// Tells the subscribers what changes did that came into force together, and notes what that is to drains.
-    pub(super) fn announce(
-        &mut self,
-        before: &State,
-        outcomes: &[Outcome],
-        events: &broadcast::Sender<Event>,
-    ) {
+    pub(super) fn announce(&mut self, before: &State, outcomes: &[Outcome], events: &Teller) {
         let generation = self.state.generation();
         let mut told = vec![What::ConfigChanged { generation }];
         for outcome in outcomes {
@@ -296,8 +285,7 @@ impl Inner {
             self.record_drained(&key, false);
         }
         for what in told {
-            // An error means that nobody listens.
-            events.send(Event::now(what)).ok();
+            events.tell(Event::now(what));
         }
     }
 }

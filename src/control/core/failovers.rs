@@ -11,11 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use tokio::sync::broadcast;
-
 use super::{Core, Inner};
 use crate::control::duration::milliseconds;
-use crate::control::events::{Event, Timestamp};
+use crate::control::events::Timestamp;
 use crate::control::failover::{
     Beginning, Cause, Counts, Failover, FailoverList, Kept, News, NotReadable, Policy, Recorder, Standing,
     newest_of_each,
@@ -24,6 +22,7 @@ use crate::control::health::damping::Verdict;
 use crate::control::health::{HealthEvent, HealthState, Moment, TargetKey};
 use crate::control::model::{Failover as Mode, TargetGroup};
 use crate::control::store::{RecordFile, Store, StoreError};
+use crate::control::telling::Teller;
 use crate::control::workers::Workers;
 use crate::datapath::counters::{Counter, WorkerCounters};
 use crate::datapath::messages::{BegunRecord, ResetRecord};
@@ -357,15 +356,14 @@ impl Inner {
     }
 
     /// Tells of records that began or ended, and stores them.
-    fn tell_failovers(&mut self, events: &broadcast::Sender<Event>) {
+    fn tell_failovers(&mut self, events: &Teller) {
         let generation = self.state.generation();
         let Failovers { recorder, kept, writer, .. } = &mut self.failovers;
         let (news, changed) = recorder.take_news();
         let urgent = !news.is_empty();
         for news in news {
             news::log(&news, generation);
-            // An error means that nobody listens.
-            events.send(news::told(&news)).ok();
+            events.tell(news::told(&news));
             if let News::Ended(record) = news {
                 kept.keep(*record);
             }

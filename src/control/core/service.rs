@@ -28,6 +28,7 @@ use crate::control::socket::{
     Waiting,
 };
 use crate::control::store::Version;
+use crate::control::telling::EventCounts;
 use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
 use crate::id::EndpointId;
@@ -147,7 +148,15 @@ impl Service for Core {
     fn events(&self) -> broadcast::Receiver<Event> {
         // Else a target's state that whoever asks sees already would be told to it as news.
         self.hear_health();
-        self.events.subscribe()
+        self.events.listen()
+    }
+
+    fn started(&self) -> Timestamp {
+        self.life.since.1
+    }
+
+    fn events_so_far(&self) -> EventCounts {
+        self.life.told.counts()
     }
 
     fn log(&self) -> LogControl {

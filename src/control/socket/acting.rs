@@ -23,6 +23,7 @@ use crate::control::explain::{Asked, NotExplained};
 use crate::control::failover::FailoverList;
 use crate::control::logging::LogControl;
 use crate::control::model::{Change, ForeignId, State, TargetGroup, Zone, difference};
+use crate::control::telling::EventCounts;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -149,6 +150,14 @@ impl Service for Acting<'_> {
 
     fn events(&self) -> Receiver<Event> {
         self.service.events()
+    }
+
+    fn started(&self) -> Timestamp {
+        self.service.started()
+    }
+
+    fn events_so_far(&self) -> EventCounts {
+        self.service.events_so_far()
     }
 
     fn log(&self) -> LogControl {

@@ -19,6 +19,7 @@ use crate::control::failover::FailoverList;
 use crate::control::health::{HealthState, ReasonCode};
 use crate::control::logging::LogControl;
 use crate::control::model::{Change, ForeignId, ModelError, Outcome, State, TargetGroup, Zone};
+use crate::control::telling::EventCounts;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::Ipv4Addr;
@@ -133,6 +134,12 @@ pub trait Service {
 
     /// The events from now on.
     fn events(&self) -> Receiver<Event>;
+
+    /// Since when the daemon runs.
+    fn started(&self) -> Timestamp;
+
+    /// How many events of each kind the daemon has told since then.
+    fn events_so_far(&self) -> EventCounts;
 
     /// What the daemon logs.
     fn log(&self) -> LogControl;

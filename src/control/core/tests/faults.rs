@@ -5,7 +5,7 @@ use crate::control::monitor::Source as _;
 
 /// Looks every 20 ms of a time that the test makes, for a second; what was told in it.
 fn looks(bench: &Bench, now: &mut Instant) -> Vec<What> {
-    let mut heard = bench.core.events.subscribe();
+    let mut heard = bench.core.events.listen();
     for _ in 0..50 {
         *now += Duration::from_millis(20);
         bench.core.look_after_workers(*now);

@@ -6,6 +6,7 @@ use super::health::GroupHealth;
 use crate::control::events::{EventKind, Timestamp};
 use crate::control::socket::dispatcher::{Call, Dispatcher};
 use crate::control::socket::rpc::RpcError;
+use crate::control::telling::EventCounts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,10 @@ pub struct Snapshot {
     pub at: Timestamp,
     /// The configuration's number.
     pub generation: u64,
+    /// Since when the daemon runs. Of another moment it is another daemon.
+    pub started: Timestamp,
+    /// How many events of each kind it has told since then, whoever heard them.
+    pub events_so_far: EventCounts,
     /// Every target group, by name.
     pub target_groups: Vec<GroupHealth>,
 }
@@ -46,6 +51,8 @@ fn subscribe(call: &Call<'_>, asked: Subscribe) -> Result<Snapshot, RpcError> {
     Ok(Snapshot {
         at: call.service.now(),
         generation: state.generation(),
+        started: call.service.started(),
+        events_so_far: call.service.events_so_far(),
         target_groups: state.target_groups().map(|group| GroupHealth::of(call.service, group)).collect(),
     })
 }
