@@ -3,6 +3,7 @@
 //!
 //! `cargo test --test e2e -- --test-threads=1`
 
+mod anew;
 mod appliance;
 mod applications;
 mod bad_start;
