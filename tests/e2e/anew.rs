@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{put, wait_for_restarts};
 use crate::lab::gateway::{Attributes, TARGET_GROUP};
+use crate::lab::process::Process;
 use crate::lab::traffic::{PATIENCE, exchange, must_be_reset};
 use crate::lab::{Family, Lab, wait_for};
 
@@ -184,4 +185,51 @@ fn the_counters_that_begin_anew_with_the_control_core_are_those_that_the_documen
         let row = format!("\n| `{}", named.trim_end_matches('*'));
         assert!(document.contains(&row), "there is no {named}");
     }
+}
+
+#[test]
+fn a_subscriber_is_told_what_it_missed_of_another_control_core_and_of_another_daemon() {
+    let mut lab = Lab::started(1, Attributes::default());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_flowgate"));
+    command.arg("--socket").arg(lab.path("flowgated.sock")).args([
+        "subscribe",
+        "--json",
+        "--events",
+        "config",
+    ]);
+    let subscriber = Process::start("subscriber", &mut command, lab.folder.path());
+    let lines = |key: &str| -> Vec<Value> {
+        let printed = subscriber.printed();
+        let all = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        all.filter(|line| !line[key].is_null()).collect()
+    };
+    let wait_for_lines = |key: &str, count: usize| {
+        wait_for(&format!("{count} lines with {key}"), PATIENCE, || {
+            Some(lines(key)).filter(|lines| lines.len() == count)
+        })
+    };
+    assert_eq!(wait_for_lines("EventsSoFar", 1)[0]["EventsSoFar"]["Config"], 0);
+    let change = |lab: &Lab, seconds: &str| {
+        lab.set_group_attribute("deregistration_delay.timeout_seconds", seconds);
+    };
+    change(&lab, "7");
+    wait_for_lines("Event", 1);
+    // Stopped, so that it is not there again before the change.
+    let pid = nix::unistd::Pid::from_raw(subscriber.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("it is ours");
+    put(&lab, &json!({"Fault": "control-panic"}));
+    wait_for_restarts(&lab, 1.0, Instant::now());
+    change(&lab, "8");
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("it is ours");
+    let back = wait_for_lines("Back", 1)[0]["Back"].clone();
+    assert_eq!((&back["SameDaemon"], &back["Missed"]), (&json!(true), &json!(1)), "{back}");
+    assert_eq!(wait_for_lines("EventsSoFar", 2)[1]["EventsSoFar"]["Config"], 2);
+
+    lab.kill_gateway();
+    lab.start_gateway();
+    let back = wait_for_lines("Back", 2)[1]["Back"].clone();
+    assert_eq!((&back["SameDaemon"], &back["Missed"]), (&json!(false), &json!(0)), "{back}");
+    let before = lines("Event").len();
+    change(&lab, "9");
+    wait_for("an event of the other daemon", PATIENCE, || (lines("Event").len() == before + 1).then_some(()));
 }
