@@ -45,7 +45,7 @@ pub enum Kind {
     SlowElbv2,
     /// The same at the monitoring endpoint.
     SlowMonitor,
-    /// Datagrams of flows that would crowd one place of the flow table, if its hash had the attacker's seed.
+    /// Datagrams of flows that would crowd a thirtieth of the flow table, if its hash had the attacker's seed.
     HashFlood,
     /// SYNs, each of a connection of its own that goes no further.
     SynFlood,

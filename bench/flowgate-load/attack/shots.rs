@@ -193,21 +193,23 @@ fn ends(random: u64) -> (End, End) {
 /// Where the datagrams of a hash flood go.
 const CROWDED: End = (SERVERS | 1, SERVER_PORT);
 
-/// `count` sources whose flows to [`CROWDED`] all fall into one of `count` equal parts of a table, under a seed that the
-/// attacker has drawn.
+/// `count` sources whose flows to [`CROWDED`] would all have both of their places within a thirtieth of a flow table, under a
+/// seed that the attacker has drawn: a place is the hash's lower half, scaled, and the other one's distance from its mirror
+/// image a product of the tag above that (`src/flow/index.rs`).
 pub fn crowd(count: u32) -> std::io::Result<Arc<[End]>> {
     let count = count.next_power_of_two().clamp(64, 8192);
-    let shift = u32::BITS - count.ilog2();
     let seed = HashSeed::from_os()?;
     let mut crowd = Vec::new();
     let mut random = 1;
     while crowd.len() < count as usize {
         random = mixed(random);
         let (from, _) = ends(random);
-        let (key, _) =
-            FlowKey::new(EndpointId(0), 4, protocol::UDP, from.0.into(), CROWDED.0.into(), from.1, CROWDED.1);
-        let [.., a, b, c, d] = seed.flow(&key).to_be_bytes();
-        if u32::from_be_bytes([a, b, c, d]) >> shift == 0 {
+        let (client, server) = (from.0.into(), CROWDED.0.into());
+        let (key, _) = FlowKey::new(EndpointId(0), 4, protocol::UDP, client, server, from.1, CROWDED.1);
+        let [_, _, t, u, a, b, c, d] = seed.flow(&key).to_be_bytes();
+        let place = u32::from_be_bytes([a, b, c, d]);
+        let mirror = (u32::from_be_bytes([0, 0, t, u]) | 1).wrapping_mul(0x9e37_79b9);
+        if place >> (u32::BITS - 6) == 0 && mirror >> (u32::BITS - 5) == 0 {
             crowd.push(from);
         }
     }
