@@ -7,11 +7,16 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import tomllib
 
 import pytest
 from host import PROGRAMS, REPOSITORY, Host, Tree, run
 
-OLD, NEW = "0.1.0~test1-1", "0.1.0~test2-1"
+with open(REPOSITORY / "Cargo.toml", "rb") as file:
+    VERSION = tomllib.load(file)["workspace"]["package"]["version"]
+# As long: it takes the other's place.
+OTHER_VERSION = VERSION[:-1] + ("8" if VERSION[-1] == "9" else "9")
+OLD, NEW = f"{VERSION}~test1-1", f"{OTHER_VERSION}~test1-1"
 
 
 @dataclasses.dataclass
@@ -40,6 +45,18 @@ def making(folder):
         yield beside.submit(Tree, folder)
 
 
+def of_another_version(program, other):
+    """The program as a build of another version would be, without the minutes that a compiler takes: all that differs is
+    in its constants."""
+    constants = other.with_suffix(".constants")
+    run("objcopy", f"--dump-section=.rodata={constants}", program, other)
+    bytes_ = constants.read_bytes()
+    assert VERSION.encode() in bytes_, f"{program} does not know its version"
+    constants.write_bytes(bytes_.replace(VERSION.encode(), OTHER_VERSION.encode()))
+    run("objcopy", f"--update-section=.rodata={constants}", other)
+    constants.unlink()
+
+
 @pytest.fixture(scope="session")
 def packages(folder, making):
     def build(version, programs):
@@ -48,13 +65,11 @@ def packages(folder, making):
         return pathlib.Path(said.stdout.splitlines()[-1])
 
     old = build(OLD, PROGRAMS)
-    # Another build: no byte of what it does is other, and the programs are other files, which is what an upgrade is about.
+    # Another build: other programs, which know another version of themselves.
     other = folder / "other"
     other.mkdir()
-    mark = folder / "mark"
-    mark.write_text(NEW)
     for name in ("flowgated", "flowgate", "flowgate-reflector"):
-        run("objcopy", f"--add-section=.flowgate.build={mark}", PROGRAMS / name, other / name)
+        of_another_version(PROGRAMS / name, other / name)
     new = build(NEW, other)
     shutil.rmtree(other)
     judge = subprocess.Popen(["lintian", "--no-cfg", "--fail-on=error,warning", old], text=True,

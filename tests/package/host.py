@@ -237,6 +237,16 @@ class Traffic:
         connected = self.client.stdout.readline().strip()
         assert connected == "connected", connected + self.client.stdout.read()
 
+    def answered(self):
+        """How often each connection was answered so far."""
+        self.client.send_signal(signal.SIGUSR1)
+        return json.loads(self.client.stdout.readline())
+
+    def goes_on(self):
+        """Waits until each connection was answered ten times more. Those that were kept waiting try again ever more seldom."""
+        before = self.answered()
+        wait_for("every connection to go on", lambda: all(now >= was + 10 for now, was in zip(self.answered(), before, strict=True)))
+
     def end(self):
         """What came of each connection."""
         self.client.send_signal(signal.SIGTERM)

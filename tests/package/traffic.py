@@ -4,7 +4,7 @@
     traffic.py ask ADDRESS PORT CONNECTIONS
 
 Each connection asks twenty times a second and waits for its answer; the client prints a line when all are connected,
-and, at SIGTERM, what came of each as JSON.
+at SIGUSR1 how often each was answered, and, at SIGTERM, what came of each as JSON.
 """
 
 import asyncio
@@ -35,9 +35,11 @@ async def ask(address: str, port: int, connections: int) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     opened = await asyncio.gather(*(asyncio.open_connection(address, port) for _ in range(connections)))
+    answered = [0] * connections
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: print(json.dumps(answered), flush=True))
     print("connected", flush=True)
 
-    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict:
+    async def one(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict:
         asked, longest, error = 0, 0.0, None
         try:
             while not stop.is_set():
@@ -47,13 +49,14 @@ async def ask(address: str, port: int, connections: int) -> None:
                 if answer != b"%d\n" % asked:
                     raise ConnectionError(f"answered {answer!r}")
                 asked += 1
+                answered[number] = asked
                 longest = max(longest, time.monotonic() - begun)
                 await asyncio.sleep(INTERVAL)
         except (OSError, asyncio.TimeoutError) as fault:
             error = repr(fault)
         return {"asked": asked, "longest_ms": round(longest * 1000), "error": error}
 
-    print(json.dumps(await asyncio.gather(*(one(*pair) for pair in opened))), flush=True)
+    print(json.dumps(await asyncio.gather(*(one(number, *pair) for number, pair in enumerate(opened)))), flush=True)
 
 
 what, where, which, *more = sys.argv[1:]

@@ -48,7 +48,7 @@ impl Core {
             at: timestamp(inner.unix_ms()),
             node: NodeOverview {
                 product: PRODUCT.to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
+                version: env!("FLOWGATE_VERSION").to_owned(),
                 generation: inner.state.generation(),
                 uptime_ms: self.uptime_ms(),
                 is_replaced: is_replaced(),

@@ -196,7 +196,7 @@ impl Connection {
     fn hello(&mut self) {
         let hello = Hello {
             product: PRODUCT.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: env!("FLOWGATE_VERSION").to_owned(),
             protocol: ProtocolVersion { major: API_MAJOR, minor: API_MINOR },
             generation: self.service.state().generation(),
             role: self.session.role(),

@@ -50,6 +50,15 @@ pub(super) struct Identity {
     pub(super) adopt_until_boot_ms: Option<u64>,
 }
 
+/// The layout of the flow tables. A build for tests of upgrades can be told to have another.
+fn layout() -> u32 {
+    #[cfg(any(debug_assertions, feature = "faults"))]
+    if let Some(layout) = std::env::var("FLOWGATE_DEBUG_LAYOUT").ok().and_then(|layout| layout.parse().ok()) {
+        return layout;
+    }
+    LAYOUT
+}
+
 /// What every format says in the same way.
 #[derive(Deserialize)]
 struct AnyFormat {
@@ -61,7 +70,7 @@ impl Identity {
     pub(super) fn of(plan: &Plan<'_>) -> Identity {
         Identity {
             format: FORMAT,
-            layout: LAYOUT,
+            layout: layout(),
             making: 0,
             boot: boot(),
             owner: geteuid().as_raw(),
