@@ -342,3 +342,37 @@ fn the_examples_are_accepted_and_go_together() {
         }
     }
 }
+
+/// All Rust below a folder, in one text.
+fn rust_below(folder: &str) -> String {
+    let mut text = String::new();
+    let mut folders = vec![path(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                text += &fs::read_to_string(&path).expect("text");
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn the_tests_by_which_faults_are_proved_are_there() {
+    let document = read("docs/faults.md");
+    let words = || document.split('`').skip(1).step_by(2);
+    for file in words().filter(|word| word.ends_with(".rs")) {
+        assert!(path(file).exists(), "there is no {file}");
+    }
+    let (_, named) = document.split_once("## The tests by name").expect("the list");
+    let (named, _) = named.split_once("\n## ").expect("its end");
+    let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+    assert!(named.len() > 20, "{named:?}");
+    let code = rust_below("tests") + &rust_below("src");
+    for test in named {
+        assert!(code.contains(&format!("fn {test}() {{")), "there is no test {test}");
+    }
+}

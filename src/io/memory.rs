@@ -18,6 +18,8 @@ pub struct MemoryBuf {
     start: usize,
     /// What of the frame is not in the first piece.
     behind: Vec<u8>,
+    /// Where it came from there is no other.
+    is_last: bool,
     /// Its front was replaced in one step, which the fast path alone does: so tests see what took it.
     pub front_replaced: bool,
 }
@@ -27,7 +29,12 @@ impl MemoryBuf {
     pub fn new(frame: &[u8]) -> MemoryBuf {
         let mut storage = vec![0; HEADROOM];
         storage.extend_from_slice(frame);
-        MemoryBuf { storage, start: HEADROOM, behind: Vec::new(), front_replaced: false }
+        MemoryBuf { storage, start: HEADROOM, behind: Vec::new(), is_last: false, front_replaced: false }
+    }
+
+    /// A packet with these bytes, the last one of a pool that is empty now.
+    pub fn last_of_its_pool(frame: &[u8]) -> MemoryBuf {
+        MemoryBuf { is_last: true, ..MemoryBuf::new(frame) }
     }
 
     /// A packet with these bytes in two pieces, as a chained mbuf has them; the first has `first` of them.
@@ -69,7 +76,7 @@ impl PacketBuf for MemoryBuf {
     }
 
     fn another(&self) -> Option<MemoryBuf> {
-        Some(MemoryBuf::new(&[]))
+        (!self.is_last).then(|| MemoryBuf::new(&[]))
     }
 
     fn append(&mut self, len: usize) -> Option<&mut [u8]> {

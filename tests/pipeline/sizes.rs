@@ -203,6 +203,31 @@ fn a_burst_of_the_largest_packets_is_split_whole_and_counted_exactly() {
     }
 }
 
+// M-2, C-1
+#[test]
+fn a_packet_that_would_be_split_while_no_buffer_is_left_is_dropped_and_counted_and_its_flow_goes_on() {
+    let mut bench = Bench::new(1);
+    bench.mtu = 1500;
+    bench.publish();
+    bench.foresees = false;
+    let (small, large) = (sized(false, 100).frame(), may_be_split(sized(false, 8500)).frame());
+    let before = bench.put(LEFT, &small);
+    for _ in 0..3 {
+        bench.workers[0].ports_mut()[LEFT].arriving.push_back(MemoryBuf::last_of_its_pool(&large));
+    }
+    bench.rounds();
+    assert_eq!(bench.take(), []);
+    assert_eq!(bench.drops(), [(DropReason::NoBuffer, 3)]);
+    // What needs no other buffer goes its way meanwhile.
+    bench.workers[0].ports_mut()[LEFT].arriving.push_back(MemoryBuf::last_of_its_pool(&small));
+    bench.rounds();
+    assert_eq!(bench.take().len(), 1);
+    // There are some again.
+    let out = bench.put(LEFT, &large);
+    assert_eq!((out.len(), cookie(&out[0].1)), (7, cookie(&before[0].1)));
+    bench.assert_settled();
+}
+
 // M-2, M-4, M-6
 #[test]
 fn options_and_the_place_of_a_packet_that_is_a_fragment_already_are_kept() {
