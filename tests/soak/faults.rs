@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::chance::Chance;
 use crate::lab::gateway::{LOAD_BALANCER, TARGET_GROUP};
 use crate::lab::process::Process;
-use crate::lab::{LEFT, RIGHT, UNDER, now};
+use crate::lab::traffic::PATIENCE;
+use crate::lab::{LEFT, RIGHT, UNDER, now, wait_for};
 use crate::soak::Soak;
 
 /// A kind of fault.
@@ -29,14 +30,18 @@ pub enum Fault {
     Leap,
     /// The control core panics, in a daemon that can be made to.
     Panic,
-    /// The daemon is stopped as an operator does, and started.
+    /// The configuration is read anew, with another level of the log.
+    Reload,
+    /// The daemon is stopped as an operator does, and started: it takes the flow tables over.
     Restart,
-    /// It is killed, and started.
+    /// It is killed, and started, and takes them over.
     Kill,
+    /// It is killed, its flow tables are damaged, and it is started: flows are adopted.
+    Damage,
 }
 
 /// Each with how often it comes among the others; the daemon's ends have times of their own.
-const OFTEN: [(Fault, u64); 10] = [
+const OFTEN: [(Fault, u64); 11] = [
     (Fault::Crash, 5),
     (Fault::Sick, 5),
     (Fault::Cut, 4),
@@ -47,6 +52,7 @@ const OFTEN: [(Fault, u64); 10] = [
     (Fault::FlowLog, 3),
     (Fault::Leap, 2),
     (Fault::Panic, 2),
+    (Fault::Reload, 2),
 ];
 
 /// What ends a fault.
@@ -157,8 +163,10 @@ impl Soak {
                 self.lab.gateway().rpc.send("debug-put-fault", json!({"Fault": "control-panic"}));
                 self.listen_again();
             }
-            Fault::Restart => self.restart(fault, false),
-            Fault::Kill => self.restart(fault, true),
+            Fault::Reload => self.reload(),
+            Fault::Restart => self.restart(fault, "stopped (SIGTERM)"),
+            Fault::Kill => self.restart(fault, "killed (SIGKILL)"),
+            Fault::Damage => self.restart(fault, "killed (SIGKILL), and its flow tables are damaged"),
             _ => {}
         }
     }
@@ -207,19 +215,38 @@ impl Soak {
         }
     }
 
-    fn restart(&mut self, fault: Fault, kills: bool) {
-        self.did(
-            fault,
-            format!("the daemon is {}", if kills { "killed (SIGKILL)" } else { "stopped (SIGTERM)" }),
-        );
+    fn restart(&mut self, fault: Fault, how: &str) {
+        self.did(fault, format!("the daemon is {how}"));
         self.end_of_life();
         self.history.went_down(now());
-        if kills {
-            self.lab.kill_gateway();
-        } else {
+        if fault == Fault::Restart {
             self.lab.stop_gateway();
+        } else {
+            self.lab.kill_gateway();
+        }
+        if fault == Fault::Damage {
+            let tables = self.lab.tables.as_ref().expect("they are kept").path().join("tables");
+            let worker = tables.join("worker-0");
+            let table = std::fs::File::options().write(true).open(worker).expect("it is there");
+            // In its header.
+            std::os::unix::fs::FileExt::write_all_at(&table, b"damaged!", 8).expect("it is writable");
+            self.damaged = true;
         }
         self.begin_life();
+    }
+
+    /// Has the daemon read its configuration anew, and waits until it goes by it.
+    fn reload(&mut self) {
+        let level = self.chance.of(&["info", "warn"]);
+        self.did(Fault::Reload, format!("the configuration is read anew, with log.level = {level}"));
+        let node = format!("{}\n[log]\nlevel = \"{level}\"\n", self.lab.node_toml());
+        std::fs::write(self.lab.path("node.toml"), node).expect("the folder is writable");
+        let pid = nix::unistd::Pid::from_raw(self.lab.gateway().id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).expect("it runs");
+        wait_for("the new level of the log", PATIENCE, || {
+            let told = self.lab.gateway().rpc.must("describe-log-level", json!({}));
+            (told["Configured"] == level).then_some(())
+        });
     }
 
     /// Sets attributes, and remembers from when on they hold.

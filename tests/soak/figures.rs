@@ -29,6 +29,11 @@ pub fn resets(lab: &Lab) -> u64 {
     lab.counted("TCP_ELB_Reset_Count")
 }
 
+/// Live flows.
+pub fn flows(lab: &Lab) -> u64 {
+    lab.counted("ActiveFlowCount")
+}
+
 /// What Prometheus would get.
 pub fn scrape(lab: &Lab) -> std::io::Result<String> {
     let mut stream = lab.router.run(|| TcpStream::connect(("127.0.0.1", 6082)))?;

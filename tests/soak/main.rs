@@ -23,8 +23,8 @@ use soak::{Soak, Wanted};
 
 /// How long it takes where nothing else is said.
 const SECONDS: f64 = 30.0;
-/// A round of a worker is far shorter (`docs/performance.md`); but here its CPU is also everybody else's, and a round that is
-/// put off is a long one.
+/// A round of a worker is far shorter (`docs/performance.md`); but here its CPU is also everybody else's. What it waited for a
+/// CPU is left out; a machine that is a guest may be put off without a word.
 const ROUND_MS: f64 = 250.0;
 
 fn number(variable: &str) -> Option<f64> {

@@ -53,6 +53,8 @@ fn document(wanted: &Wanted, outcome: &Outcome) -> Value {
         "Faults": faults.collect::<serde_json::Map<_, _>>(),
         "Traffic": traffic.collect::<serde_json::Map<_, _>>(),
         "Lives": outcome.lives,
+        "FlowsTakenOver": outcome.taken_over,
+        "EntriesTorn": outcome.torn,
         "Rests": outcome.rests,
         "PacketsReceived": outcome.received,
         "Scrapes": outcome.scrapes,

@@ -15,8 +15,9 @@ use crate::judge::flows::{Flows, REMEMBERED, TCP};
 use crate::judge::history::History;
 use crate::judge::memory::{self, Life, Slope};
 use crate::judge::resets::{self, Resets};
+use crate::judge::restarts::{self, Tables};
 use crate::judge::{At, Law, Violation, accounting, bursts, monotonic};
-use crate::lab::gateway::{Attributes, TARGET_GROUP};
+use crate::lab::gateway::{Attributes, TARGET_GROUP, workers};
 use crate::lab::rpc::moment;
 use crate::lab::{Lab, now, wait_for};
 use crate::traffic::Traffic;
@@ -64,6 +65,8 @@ pub struct Outcome {
     pub longest_round: Duration,
     pub most_buffers: (u64, u64),
     pub received: u64,
+    pub taken_over: u64,
+    pub torn: u64,
     pub flows: Flows,
     pub resets: Resets,
     /// Frames that the captures missed.
@@ -80,6 +83,9 @@ pub struct Soak {
     pub links_down: Vec<&'static str>,
     pub captures: usize,
     pub flow_log: bool,
+    /// Live flows before the daemon ended, and whether their tables were damaged then.
+    flows_before: u64,
+    pub damaged: bool,
     /// Whether this daemon can be made to panic.
     pub can_panic: bool,
     wanted: Wanted,
@@ -96,6 +102,9 @@ pub struct Soak {
     buffers: Option<u64>,
     resets_of_life: u64,
     events: usize,
+    /// Its longest round of a worker, and how long its threads have waited for a CPU, when that was last looked at.
+    longest_of_life: Duration,
+    waited: Duration,
     /// Resets that the daemon told of, the newest last.
     told_of: Vec<Value>,
     /// Targets that were deregistered, and have not begun to count anew since.
@@ -107,7 +116,9 @@ impl Soak {
     /// Builds the laboratory and starts everything.
     pub fn start(wanted: Wanted) -> Soak {
         let mut chance = Chance::new(wanted.seed);
-        let lab = Lab::started(APPLIANCES, Attributes::default());
+        let mut lab = Lab::new(APPLIANCES);
+        lab.keep_tables(workers());
+        lab.start_all(Attributes::default());
         let witness = Witness::start(&lab);
         let mut history = History::default();
         for appliance in &lab.appliances {
@@ -126,6 +137,8 @@ impl Soak {
             links_down: Vec::new(),
             captures: 0,
             flow_log: false,
+            flows_before: 0,
+            damaged: false,
             can_panic: false,
             wanted,
             witness: Some(witness),
@@ -138,6 +151,8 @@ impl Soak {
             buffers: None,
             resets_of_life: 0,
             events: 0,
+            longest_of_life: Duration::ZERO,
+            waited: Duration::ZERO,
             told_of: Vec::new(),
             may_begin_anew: Vec::new(),
             outcome: Outcome { flows: Flows { targets, ..Flows::default() }, lives: 1, ..Outcome::default() },
@@ -160,7 +175,7 @@ impl Soak {
             if Instant::now() >= next_fault {
                 let fault = if Instant::now() >= next_end {
                     next_end = Instant::now() + self.life_time();
-                    self.chance.of(&[Fault::Restart, Fault::Kill])
+                    self.chance.of(&[Fault::Restart, Fault::Kill, Fault::Kill, Fault::Damage])
                 } else {
                     choose(&mut self.chance)
                 };
@@ -341,7 +356,7 @@ impl Soak {
             if reset.at >= self.life_begun.1 {
                 self.resets_of_life += 1;
             }
-            let flow = self.outcome.flows.of(TCP, reset.from, reset.to).copied();
+            let flow = self.outcome.flows.at(reset.at, TCP, reset.from, reset.to).copied();
             if let Err(what) = self.outcome.resets.saw(&reset, flow.as_ref(), &self.history) {
                 let (to, port) = (json!(reset.to.ip()), json!(reset.to.port()));
                 let its = |event: &&Value| event["SentTo"] == to && event["SentToPort"] == port;
@@ -373,10 +388,14 @@ impl Soak {
         let longest =
             values(&scraped, "flowgate_worker_longest_round_ever_seconds").into_iter().fold(0.0, f64::max);
         let longest = Duration::from_secs_f64(longest);
-        if longest > self.outcome.longest_round {
-            self.hold(Law::Bursts, bursts::judge(longest, self.wanted.longest_round));
-            self.outcome.longest_round = longest;
+        let waited = self.lab.gateway().waited_for_a_cpu();
+        // It was since the last scrape of this life.
+        let meanwhile = waited.saturating_sub(std::mem::replace(&mut self.waited, waited));
+        if longest > self.longest_of_life {
+            self.hold(Law::Bursts, bursts::judge(longest, meanwhile, self.wanted.longest_round));
+            self.longest_of_life = longest;
         }
+        self.outcome.longest_round = self.outcome.longest_round.max(longest);
     }
 
     /// Traffic pauses, and the counts must agree.
@@ -431,6 +450,7 @@ impl Soak {
         self.hear();
         self.are_resets_counted();
         self.outcome.received += figures::sums(&self.lab).received;
+        self.flows_before = figures::flows(&self.lab);
         let life = std::mem::take(&mut self.life);
         if let Some(slope) = life.slope() {
             self.hold(Law::Memory, memory::judge(&slope));
@@ -448,10 +468,34 @@ impl Soak {
         self.history.came_up(at);
         self.life_begun = (Instant::now(), at);
         (self.counters, self.buffers, self.resets_of_life, self.events) = (BTreeMap::new(), None, 0, 0);
+        (self.longest_of_life, self.waited) = (Duration::ZERO, Duration::ZERO);
         self.may_begin_anew.clear();
         self.outcome.lives += 1;
         self.note("the daemon is there again".to_owned());
+        self.look_at_tables();
         self.ask_for_states();
+    }
+
+    /// What the daemon says of the flows of the one before.
+    fn look_at_tables(&mut self) {
+        let told = self.ask("describe-workers", json!({}))["FlowTables"].take();
+        let number = |key: &str| told[key].as_u64().unwrap_or_default();
+        let word = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        let found = Tables {
+            outcome: word("Outcome"),
+            flows: number("Flows"),
+            refused: number("Refused"),
+            torn: number("Torn"),
+            adopts: number("AdoptSeconds"),
+            why: word("Message"),
+        };
+        let damaged = std::mem::take(&mut self.damaged);
+        if damaged || found.torn > 0 {
+            self.history.lost_flows(Duration::from_secs(found.adopts));
+        }
+        self.outcome.taken_over += found.flows;
+        self.outcome.torn += found.torn;
+        self.hold(Law::Restarts, restarts::judge(&found, self.flows_before, damaged));
     }
 
     /// The control core has fallen, and is waited for.
@@ -467,9 +511,11 @@ impl Soak {
         (self.counters, self.events, self.resets_of_life) = (BTreeMap::new(), 0, 0);
         self.life_begun.1 = now();
         self.history.hears_again(now());
-        // What it had begun for others has ended with it.
-        self.flow_log = false;
-        self.pending.retain(|(_, undo)| !matches!(undo, Undo::EndFlowLog));
+        // A flow log goes on, unless it was about to begin.
+        if self.ask("describe-flow-log", json!({}))["State"] == "off" {
+            self.flow_log = false;
+            self.pending.retain(|(_, undo)| !matches!(undo, Undo::EndFlowLog));
+        }
         self.note("the control core is there again".to_owned());
         self.ask_for_states();
     }

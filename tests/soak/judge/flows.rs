@@ -56,6 +56,8 @@ pub fn key(protocol: u8, one: SocketAddr, other: SocketAddr) -> Key {
 #[derive(Debug, Default)]
 pub struct Flows {
     pub seen: HashMap<Key, Flow>,
+    /// The flows before those, of the same ends.
+    pub before: HashMap<Key, Flow>,
     pub targets: Vec<Ipv4Addr>,
     pub packets: u64,
     pub begun: u64,
@@ -63,13 +65,17 @@ pub struct Flows {
 }
 
 impl Flows {
-    pub fn of(&self, protocol: u8, one: SocketAddr, other: SocketAddr) -> Option<&Flow> {
-        self.seen.get(&key(protocol, one, other))
+    /// The flow between two ends as it was at a moment: another may have begun since.
+    pub fn at(&self, at: At, protocol: u8, one: SocketAddr, other: SocketAddr) -> Option<&Flow> {
+        let key = key(protocol, one, other);
+        let there = |flow: &&Flow| flow.first <= at;
+        self.seen.get(&key).filter(there).or_else(|| self.before.get(&key).filter(there))
     }
 
     /// Forgets what was not seen for long.
     pub fn forget(&mut self, now: At) {
         self.seen.retain(|_, flow| flow.last + REMEMBERED > now);
+        self.before.retain(|_, flow| flow.last + REMEMBERED > now);
     }
 
     /// Takes a packet in, in the order of their times; what is wrong with where it goes.
@@ -99,7 +105,9 @@ impl Flows {
             }
             before => {
                 self.begun += 1;
-                self.seen.insert(key, now);
+                if let Some(earlier) = self.seen.insert(key, now) {
+                    self.before.insert(key, earlier);
+                }
                 may_begin(packet, before.as_ref(), history)?;
                 self.is_chosen(packet, history)
             }
@@ -153,14 +161,14 @@ fn may_begin(packet: &Packet, before: Option<&Flow>, history: &History) -> Resul
     }
     if packet.protocol == TCP {
         let adopted = history.may_have_been("flowgate.tcp.unknown_flow", "adopt", from, to);
-        if packet.flags & SYN != 0 || adopted {
+        if packet.flags & SYN != 0 || adopted || history.adopted_in(from, to) {
             return Ok(());
         }
         return Err(format!("F-8: {} has a new cookie without a SYN", told(packet)));
     }
     let Some(before) = before else { return Ok(()) };
     let idle = packet.at.saturating_sub(before.last) >= IDLE;
-    if idle || history.restarted(from, to) || history.leapt_in(from, to) {
+    if idle || history.lost_in(from, to) || history.leapt_in(from, to) {
         return Ok(());
     }
     Err(format!("F-11: {} had the cookie {:08x} and never rested", told(packet), before.cookie))
@@ -220,6 +228,16 @@ mod tests {
         assert!(told.starts_with("F-5: ") && told.ends_with("though failover is not rebalance"), "{told}");
     }
 
+    #[test]
+    fn a_flow_is_known_as_it_was_before_another_of_its_ends_began() {
+        let (mut flows, history) = gateway("no_rebalance");
+        flows.saw(&packet(10, 7, ONE, SYN), &history).unwrap();
+        flows.saw(&packet(20, 8, TWO, SYN), &history).unwrap();
+        let Packet { from, to, .. } = packet(0, 0, ONE, 0);
+        let target = |seconds| flows.at(at(seconds), TCP, to, from).map(|flow| flow.target);
+        assert_eq!([target(9), target(15), target(20)], [None, Some(ONE), Some(TWO)]);
+    }
+
     // A-4, T-1
     #[test]
     fn a_move_is_explained_by_rebalance_and_a_target_that_is_out() {
@@ -245,10 +263,19 @@ mod tests {
         let udp = |seconds, cookie| Packet { protocol: 17, ..packet(seconds, cookie, ONE, 0) };
         flows.saw(&udp(30, 20), &history).unwrap();
         flows.saw(&udp(31, 21), &history).expect_err("it never rested");
+        // A restart takes its flows over, unless it is told to have lost them.
+        history.attribute("flowgate.tcp.unknown_flow", "drop", at(35), at(35));
+        flows.saw(&packet(38, 10, ONE, 0), &history).unwrap();
         history.went_down(at(40));
         history.came_up(at(41));
-        flows.saw(&udp(42, 22), &history).unwrap();
-        flows.saw(&udp(200, 23), &history).unwrap();
+        flows.saw(&udp(42, 22), &history).expect_err("the restart has taken it over");
+        flows.saw(&packet(43, 11, ONE, 0), &history).expect_err("and that of TCP, too");
+        history.went_down(at(50));
+        history.came_up(at(51));
+        history.lost_flows(at(0));
+        flows.saw(&udp(52, 23), &history).unwrap();
+        flows.saw(&packet(53, 12, ONE, 0), &history).unwrap();
+        flows.saw(&udp(200, 24), &history).unwrap();
     }
 
     // F-4, F-6

@@ -24,6 +24,10 @@ pub struct History {
     deregistered: Vec<(Ipv4Addr, At)>,
     /// When the daemon ended, and when it was there again.
     restarts: Vec<(At, Option<At>)>,
+    /// Of these, those over which flows were lost.
+    lost: Vec<(At, Option<At>)>,
+    /// When a TCP packet of no flow began one, as flows were lost.
+    adopting: Vec<(At, Option<At>)>,
     /// When nobody heard what the daemon told, though it ran, and when somebody did again.
     deaf: Vec<(At, Option<At>)>,
     leaps: Vec<At>,
@@ -57,6 +61,14 @@ impl History {
     pub fn came_up(&mut self, at: At) {
         if let Some((_, up)) = self.restarts.last_mut() {
             *up = Some(at);
+        }
+    }
+
+    /// Over the last restart flows were lost, and for so long whatever has none begins one.
+    pub fn lost_flows(&mut self, adopts_for: At) {
+        if let Some(&(down, up)) = self.restarts.last() {
+            self.lost.push((down, up));
+            self.adopting.push((down, Some(up.unwrap_or(down) + adopts_for)));
         }
     }
 
@@ -95,7 +107,8 @@ impl History {
         }
         self.deregistered.retain(|(_, at)| *at >= before);
         self.leaps.retain(|at| *at >= before);
-        for spans in [&mut self.restarts, &mut self.deaf, &mut self.blind] {
+        let Self { restarts, lost, adopting, deaf, blind, .. } = self;
+        for spans in [restarts, lost, adopting, deaf, blind] {
             spans.retain(|(_, until)| until.is_none_or(|until| until >= before));
         }
     }
@@ -123,9 +136,14 @@ impl History {
         self.deregistered.iter().any(|(whose, at)| *whose == target && (from..=to).contains(at))
     }
 
-    /// Whether the daemon was not there at some time in a span.
-    pub fn restarted(&self, from: At, to: At) -> bool {
-        overlaps(&self.restarts, from, to)
+    /// Whether flows were lost at some time in a span, as the daemon was started without them.
+    pub fn lost_in(&self, from: At, to: At) -> bool {
+        overlaps(&self.lost, from, to)
+    }
+
+    /// Whether, at some time in a span, a TCP packet of no flow began one, as flows were lost.
+    pub fn adopted_in(&self, from: At, to: At) -> bool {
+        overlaps(&self.adopting, from, to)
     }
 
     /// Whether, at some time in a span, flows may have begun and ended unseen.
@@ -204,10 +222,25 @@ mod tests {
         history.came_up(s(12));
         let unhealthy = |from, to| history.may_have_been_in(target, &["unhealthy"], s(from), s(to));
         assert!(!unhealthy(2, 9) && unhealthy(9, 10) && unhealthy(13, 13) && !unhealthy(14, 20));
-        assert!(history.restarted(s(11), s(11)) && !history.restarted(s(13), s(14)));
         history.went_deaf(s(20));
         history.hears_again(s(21));
         let unhealthy = |at| history.may_have_been_in(target, &["unhealthy"], s(at), s(at));
-        assert!(unhealthy(20) && !unhealthy(23) && !history.restarted(s(20), s(21)));
+        assert!(unhealthy(20) && !unhealthy(23));
+    }
+
+    // F-5, F-8
+    #[test]
+    fn a_restart_explains_lost_flows_only_if_they_were_lost_and_adopting_only_for_a_while() {
+        let mut history = History::default();
+        history.went_down(s(10));
+        history.came_up(s(12));
+        assert!(!history.lost_in(s(11), s(11)) && !history.adopted_in(s(11), s(20)));
+        history.went_down(s(30));
+        history.came_up(s(31));
+        history.lost_flows(s(300));
+        assert!(
+            history.lost_in(s(30), s(30)) && !history.lost_in(s(11), s(29)) && !history.lost_in(s(32), s(40))
+        );
+        assert!(history.adopted_in(s(300), s(301)) && !history.adopted_in(s(332), s(333)));
     }
 }

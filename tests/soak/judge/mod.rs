@@ -8,6 +8,7 @@ pub mod history;
 pub mod memory;
 pub mod monotonic;
 pub mod resets;
+pub mod restarts;
 
 use std::time::Duration;
 
@@ -25,11 +26,12 @@ pub enum Law {
     Monotonic,
     Bursts,
     Content,
+    Restarts,
     Alive,
 }
 
 impl Law {
-    pub const ALL: [Law; 9] = [
+    pub const ALL: [Law; 10] = [
         Law::Accounting,
         Law::Buffers,
         Law::Memory,
@@ -38,6 +40,7 @@ impl Law {
         Law::Monotonic,
         Law::Bursts,
         Law::Content,
+        Law::Restarts,
         Law::Alive,
     ];
 
@@ -53,6 +56,9 @@ impl Law {
             Law::Monotonic => "a counter never falls in one life of the daemon",
             Law::Bursts => "no round of a worker takes longer than the bound (F-13)",
             Law::Content => "what arrives is what was sent (W-6)",
+            Law::Restarts => {
+                "a daemon that is started again has the flows of the one before (F-5), or tells why not (F-8)"
+            }
             Law::Alive => "the daemon runs until it is stopped, and answers",
         }
     }

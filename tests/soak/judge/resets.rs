@@ -79,7 +79,7 @@ fn explain(
     // Of a flow that is not there: it never was, it ended, it idled out, or who knew it is gone.
     let nobodys = flow.is_none_or(|flow| {
         let seen = flow.last.saturating_sub(SLACK);
-        flow.ended || history.restarted(seen, to) || history.leapt_in(seen, to) || history.was_blind(seen, to)
+        flow.ended || history.lost_in(seen, to) || history.leapt_in(seen, to) || history.was_blind(seen, to)
     }) || before.is_some();
     let reset_unknown = history.may_have_been("flowgate.tcp.unknown_flow", "reset", from, to);
     if nobodys && (on("send_tcp_reset.on_idle_timeout.enabled") || reset_unknown) {
