@@ -393,6 +393,7 @@ impl Compiler {
                 both_ends: settings.reset_both_ends,
                 proactive: settings.reset_proactive,
                 guards: settings.reset_guards,
+                no_flow_resets_per_second: listener.no_flow_resets_per_second,
                 mss_clamp: listener.mss_clamp,
             },
             map,

@@ -235,8 +235,10 @@ counted_enum! {
         Hold = "hold",
         /// Too few of the targets are healthy: the checks may be at fault.
         MinHealthy = "min_healthy",
-        /// As many resets as may be were sent lately.
+        /// As many resets of flows as may be were sent lately.
         Rate = "rate",
+        /// As many resets of packets that are of no live flow as may be were sent lately.
+        NoFlowRate = "no_flow_rate",
     }
 }
 

@@ -17,6 +17,7 @@ pub use terms::{Debts, Facts, Fins, FlowFacts, Forgot, Surroundings, Then, Updat
 
 use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::forwarding::{Condition, Failover, UnknownFlow};
+use super::rates::Drawn;
 use crate::flow::{Direction, Ended, FlowState, expiry};
 use crate::wire::tcp::TcpFlags;
 
@@ -238,7 +239,10 @@ fn held(trigger: ResetTrigger, unhealthy_for: u32, around: &Surroundings<'_>) ->
             return Some(Suppressed::MinHealthy);
         }
     }
-    (!around.may_reset).then_some(Suppressed::Rate)
+    match Drawn::by(trigger) {
+        Drawn::OfFlow => (!around.may_reset).then_some(Suppressed::Rate),
+        Drawn::OfNone => (!around.may_reset_no_flow).then_some(Suppressed::NoFlowRate),
+    }
 }
 
 /// What becomes of a packet whose reset is held back: while its flow lives it goes on, as it does

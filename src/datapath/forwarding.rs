@@ -162,6 +162,9 @@ pub struct Policy {
     pub proactive: bool,
     /// what holds resets back.
     pub guards: ResetGuards,
+    /// so many resets in answer to packets of no live flow may be sent in a second, over all workers; 0: any
+    /// number.
+    pub no_flow_resets_per_second: u32,
     /// M-3: the MSS of SYNs is lowered to what fits the target side.
     pub mss_clamp: bool,
 }
@@ -180,10 +183,15 @@ impl Default for Policy {
             both_ends: false,
             proactive: false,
             guards: ResetGuards::default(),
+            no_flow_resets_per_second: NO_FLOW_RESETS_PER_SECOND,
             mss_clamp: false,
         }
     }
 }
+
+/// What anybody who can send a packet may provoke in a second at most, unless an operator says otherwise: as many as a
+/// worker sends ICMP errors, and at 40 to 60 bytes each less than half a Mbit/s at whoever the senders were forged to be.
+pub const NO_FLOW_RESETS_PER_SECOND: u32 = 1000;
 
 /// guards against a false positive. All zero: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,7 +200,7 @@ pub struct ResetGuards {
     pub hold_ms: u32,
     /// So many of a hundred targets must be healthy.
     pub min_healthy_percent: u32,
-    /// So many resets may be sent in a second, over all workers; 0: any number.
+    /// So many resets of flows may be sent in a second, over all workers; 0: any number.
     pub max_per_second: u32,
 }
 

@@ -20,6 +20,7 @@ use super::flows::Cause;
 use super::forwarding::{Condition, Conditions, Forwarding};
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
+use super::rates::Drawn;
 use super::reset::{V6_LEN, write_unasked};
 use crate::flow::{Direction, EntryId, FlowKey, FlowState};
 use crate::id::{Millis, TargetId};
@@ -204,7 +205,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         if told > 0 {
             self.counters.troubles(target).reset_flows.add(1);
-            self.spend(forwarding, gateway_id, told);
+            self.spend(forwarding, gateway_id, Drawn::OfFlow, told);
             let why = Why::Reset(ResetTrigger::Proactive);
             let cause = Cause { why, now: self.now, timers: &gateway.timers };
             self.flows.owe(id, Debts::BOTH, &cause, &self.counters);

@@ -12,6 +12,7 @@ use super::forwarding::{Forwarding, Gateway};
 use super::messages::{BegunRecord, FromWorker, ResetRecord};
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
+use super::rates::Drawn;
 use super::reset::write_reset;
 use crate::flow::{Direction, EntryId, FlowKey};
 use crate::id::{GatewayId, TargetId};
@@ -31,13 +32,15 @@ impl<B: PacketBuf> Pipeline<B> {
         gateway: &'a Gateway,
         resets: u64,
     ) -> Surroundings<'a> {
-        let max_per_second = gateway.policy.guards.max_per_second;
+        let allows =
+            |drawn: Drawn| self.rates.allow((id, drawn), drawn.most(&gateway.policy), resets, self.now);
         Surroundings {
             policy: &gateway.policy,
             timers: &gateway.timers,
             any_healthy: self.conditions.any_healthy(id),
             healthy_percent: self.conditions.healthy_percent(id),
-            may_reset: self.rates.allow(id, max_per_second, resets, self.now),
+            may_reset: allows(Drawn::OfFlow),
+            may_reset_no_flow: allows(Drawn::OfNone),
             forgot: self.flows.forgot(self.now, &gateway.timers),
             now: self.now,
         }
@@ -73,7 +76,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.counters.troubles(target).reset_flows.add(1);
         }
         self.record(trigger, arrival.gateway, target, &arrival.key, arrival.direction);
-        self.spend(forwarding, arrival.gateway, 1);
+        self.spend(forwarding, arrival.gateway, Drawn::by(trigger), 1);
         if let Some(id) = found {
             let timers = forwarding.timers(arrival.endpoint);
             let cause = Cause { why: Why::Reset(trigger), now: self.now, timers: &timers };
@@ -157,9 +160,9 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 
     /// Counts resets against what the load balancer may send.
-    pub(super) fn spend(&mut self, forwarding: &Forwarding, id: GatewayId, resets: u64) {
+    pub(super) fn spend(&mut self, forwarding: &Forwarding, id: GatewayId, drawn: Drawn, resets: u64) {
         if let Some(gateway) = forwarding.gateway(id) {
-            self.rates.spend(id, gateway.policy.guards.max_per_second, resets, self.now);
+            self.rates.spend((id, drawn), drawn.most(&gateway.policy), resets, self.now);
         }
     }
 }

@@ -156,7 +156,10 @@ const RESETS: &[Rule] = &[
     aws("R-8", "counted by load balancer, target group, target and trigger"),
     beyond("R-9", "the other side is reset too, at its next packet, once"),
     beyond("R-10", "silent flows are reset at both ends, a bounded number a burst"),
-    beyond("R-11", "guards against a false positive: hold, least healthy, most a second"),
+    beyond(
+        "R-11",
+        "guards against a false positive: hold, least healthy, most a second; that of resets of no flow is on by default",
+    ),
     beyond("R-12", "in-band evidence: silence of a target has it checked out of turn"),
 ];
 

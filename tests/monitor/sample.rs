@@ -75,7 +75,7 @@ pub fn snapshot(workers: u8, targets: u16) -> Snapshot {
             fail_open: 6,
             stateless: 7,
             resets: [1, 2, 3, 4, 5, 6],
-            suppressed: [1, 2, 3],
+            suppressed: [1, 2, 3, 4],
         }],
         zones: ["eu-central-1a", "eu-central-1b"]
             .map(|zone| OfZone { balancer: "inspection".into(), zone: zone.into(), measures: measures(5) })
@@ -98,7 +98,7 @@ fn measures(seed: u64) -> Measures {
             moved_away: seed,
             resets: [seed, 0, 1, 0, 2, 3],
             reset_flows: seed,
-            suppressed: [1, 0, seed],
+            suppressed: [1, 0, seed, 0],
         },
         active: 12 * seed,
         active_tcp: 10 * seed,

@@ -135,7 +135,7 @@ class Node:
             "Readiness": {"Ready": not self.missing, "Missing": self.missing}, "Troubles": self.troubles,
             "LoadBalancers": [{"Name": name, "TargetGroup": next(g["Name"] for g in groups if g["LoadBalancer"] == name),
                                "Flows": flows, "RejectedFlows": 0, "FailOpenFlows": 0, "StatelessPackets": 0,
-                               "Resets": resets, "HeldResets": {"Hold": 0, "MinHealthy": 0, "Rate": 0}} for name in names],
+                               "Resets": resets, "HeldResets": {"Hold": 0, "MinHealthy": 0, "Rate": 0, "NoFlowRate": 0}} for name in names],
             "TargetGroups": groups, "Endpoints": self.endpoints, "Ports": self.ports, "Workers": self.workers,
             "Totals": {"Flows": flows, "Received": 0, "Forwarded": 0, "Delivered": 0, "Answered": 0, "Dropped": 0,
                        "Drops": self.drops, "Resets": resets, "LostEvents": 0},

@@ -322,8 +322,11 @@ fn resets(name: &'static str) -> Golden {
 //
 fn resets_of_no_flow() -> Golden {
     let sides = [Becomes(LEFT, LEFT), Becomes(LEFT, LEFT), Becomes(RIGHT, RIGHT), Becomes(RIGHT, RIGHT)];
-    Golden::new("resets_of_no_flow", sides.into_iter().chain([Becomes(LEFT, LEFT)]))
-        .configured(|bench| bench.policy.reset_on_idle = true)
+    Golden::new("resets_of_no_flow", sides.into_iter().chain([Becomes(LEFT, LEFT)])).configured(|bench| {
+        bench.policy.reset_on_idle = true;
+        // They all come at once.
+        bench.policy.no_flow_resets_per_second = 0;
+    })
 }
 
 // M-2, R-7's way back

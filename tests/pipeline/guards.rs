@@ -1,18 +1,18 @@
 //! what holds resets back, what becomes of the packets then, and how it is counted.
 
 use flowgate::datapath::counters::{DropReason, Outcome, ResetTrigger, Suppressed};
-use flowgate::datapath::forwarding::Condition;
+use flowgate::datapath::forwarding::{Condition, UnknownFlow};
 use flowgate::id::GatewayId;
 
 use crate::failover::{data, established, reset_for, resets};
 use crate::harness::*;
 use crate::proactive::{connect, proactive, told};
 
-fn suppressed(bench: &Bench) -> [u64; 3] {
+fn suppressed(bench: &Bench) -> [u64; 4] {
     let all = |why: Suppressed| -> u64 {
         bench.counters.iter().map(|all| all.gateway(GatewayId(0)).suppressed[why.index()].get()).sum()
     };
-    [all(Suppressed::Hold), all(Suppressed::MinHealthy), all(Suppressed::Rate)]
+    [Suppressed::Hold, Suppressed::MinHealthy, Suppressed::Rate, Suppressed::NoFlowRate].map(all)
 }
 
 fn counted(bench: &Bench, trigger: ResetTrigger) -> u64 {
@@ -37,7 +37,7 @@ fn a_held_back_flow_goes_on_to_its_target_until_the_hold_is_over() {
     assert_eq!(bench.one(LEFT, &data().frame()).0, UNDER, "499 ms");
     bench.now += 1;
     assert_eq!(bench.one(LEFT, &data().frame()), (LEFT, reset_for(&data())));
-    assert_eq!(suppressed(&bench), [3, 0, 0]);
+    assert_eq!(suppressed(&bench), [3, 0, 0, 0]);
     bench.assert_settled();
 }
 
@@ -58,7 +58,7 @@ fn a_target_that_flaps_is_never_unhealthy_for_long_enough() {
         bench.set_condition(target, Condition::Healthy);
         bench.pass(100);
     }
-    assert_eq!((suppressed(&bench), bench.outcome(Outcome::Answered), told(&bench)), ([80, 0, 0], 0, 0));
+    assert_eq!((suppressed(&bench), bench.outcome(Outcome::Answered), told(&bench)), ([80, 0, 0, 0], 0, 0));
 }
 
 //
@@ -96,7 +96,7 @@ fn a_target_that_was_unhealthy_for_a_month_is_not_held() {
     let target = connect(&mut bench, 4000);
     bench.set_condition(1 - target, Condition::Healthy);
     assert_eq!(bench.one(LEFT, &data().frame()), (LEFT, reset_for(&data())));
-    assert_eq!(suppressed(&bench), [0, 0, 0]);
+    assert_eq!(suppressed(&bench), [0, 0, 0, 0]);
 }
 
 //
@@ -121,7 +121,7 @@ fn silent_flows_are_told_when_the_hold_is_over_without_any_message() {
         assert_eq!(bench.take(), []);
         bench.pass(1);
         assert_eq!(bench.take().len(), 2 * of(second));
-        assert_eq!(suppressed(&bench), [0, 0, 0], "what only waits is not suppressed");
+        assert_eq!(suppressed(&bench), [0, 0, 0, 0], "what only waits is not suppressed");
     }
 }
 
@@ -138,7 +138,7 @@ fn while_too_few_are_healthy_it_is_the_checks_fault_and_nobody_is_reset() {
     bench.set_condition(others[1], Condition::Unhealthy);
     bench.set_condition(target, Condition::Unhealthy);
     assert_eq!(bench.one(LEFT, &data().frame()).0, UNDER, "25 % are healthy");
-    assert_eq!((suppressed(&bench), told(&bench)), ([0, 1, 0], 0));
+    assert_eq!((suppressed(&bench), told(&bench)), ([0, 1, 0, 0], 0));
     bench.set_condition(others[0], Condition::Healthy);
     assert_eq!(bench.take().len(), 2, "50 % are: the silent flow is told");
 
@@ -189,7 +189,7 @@ fn so_many_resets_in_a_second_over_all_workers() {
         }
         let sent = counted(&bench, ResetTrigger::Unhealthy);
         assert_eq!((bench.live_flows(0), alive.len() as u64), (1000 - sent, 1000 - sent));
-        let [hold, min_healthy, rate] = suppressed(&bench);
+        let [hold, min_healthy, rate, _] = suppressed(&bench);
         assert!(hold == 0 && min_healthy == 0 && rate > 2000, "{rate} suppressed");
         bench.assert_settled();
     }
@@ -219,7 +219,7 @@ fn silent_flows_are_told_no_faster_than_the_rate() {
             bench.rounds();
         }
         assert_eq!((told(&bench), bench.live_flows(0)), (2 * doomed, 0), "all of them in the end");
-        assert_eq!(suppressed(&bench), [0, 0, 0], "what only waits is not suppressed");
+        assert_eq!(suppressed(&bench), [0, 0, 0, 0], "what only waits is not suppressed");
         assert_eq!(bench.take().len() as u64, 2 * doomed);
     }
 }
@@ -229,7 +229,7 @@ fn silent_flows_are_told_no_faster_than_the_rate() {
 fn a_suppressed_reset_of_an_idle_flow_is_a_drop_and_the_flow_is_still_remembered() {
     let (mut bench, _) = established(|bench| {
         bench.policy.reset_on_idle = true;
-        bench.policy.guards.max_per_second = 1;
+        bench.policy.no_flow_resets_per_second = 1;
     });
     bench.now += 350_000;
     // Two of no flow use up what there is.
@@ -238,7 +238,7 @@ fn a_suppressed_reset_of_an_idle_flow_is_a_drop_and_the_flow_is_still_remembered
     }
     assert_eq!(bench.dropped(LEFT, &client(11, ACK).frame()), DropReason::ResetSuppressed);
     assert_eq!(bench.dropped(LEFT, &data().frame()), DropReason::ResetSuppressed);
-    assert_eq!((suppressed(&bench), bench.counters[0].flow_entries.get()), ([0, 0, 2], 1));
+    assert_eq!((suppressed(&bench), bench.counters[0].flow_entries.get()), ([0, 0, 0, 2], 1));
     bench.now += 1000;
     assert_eq!(bench.one(LEFT, &data().frame()), (LEFT, reset_for(&data())));
     assert_eq!(counted(&bench, ResetTrigger::IdleTimeout), 1, "known for what it was");
@@ -253,14 +253,64 @@ fn a_debt_waits_for_the_rate() {
         bench.policy.both_ends = true;
         bench.policy.guards.max_per_second = 1;
     });
+    connect(&mut bench, 9);
     bench.set_condition(target, Condition::Unhealthy);
+    bench.set_condition((target + 1) % 4, Condition::Unhealthy);
+    bench.set_condition((target + 2) % 4, Condition::Unhealthy);
+    bench.set_condition((target + 3) % 4, Condition::Unhealthy);
     bench.one(LEFT, &data().frame());
-    bench.policy.reset_on_idle = true;
-    bench.publish();
     bench.one(LEFT, &client(9, ACK).frame());
     let reply = data().reversed();
     assert_eq!(bench.dropped(RIGHT, &reply.frame()), DropReason::ResetSuppressed);
     bench.now += 1000;
     assert_eq!(bench.one(RIGHT, &reply.frame()), (RIGHT, reset_for(&reply)));
     bench.assert_settled();
+}
+
+/// One packet of no flow each from so many ports, ten in a millisecond; how many were answered.
+fn flood_of_no_flow(bench: &mut Bench, ports: std::ops::Range<u16>) -> usize {
+    let answered = ports.filter(|port| {
+        bench.now += u32::from(port % 10 == 0);
+        !bench.put(LEFT, &client(*port, ACK).frame()).is_empty()
+    });
+    answered.count()
+}
+
+// F-8
+#[test]
+fn a_flood_of_no_flow_is_answered_within_bounds_by_default_and_takes_no_reset_from_a_failover() {
+    for (workers, unknown_flow) in [(1, UnknownFlow::Reset), (4, UnknownFlow::Reset), (1, UnknownFlow::Drop)]
+    {
+        let mut bench = Bench::with(2, workers, 1024);
+        resets(&mut bench);
+        bench.policy.unknown_flow = unknown_flow;
+        bench.policy.reset_on_idle = unknown_flow == UnknownFlow::Drop;
+        bench.policy.guards.max_per_second = 1;
+        bench.publish();
+        let target = connect(&mut bench, 4000);
+        bench.set_condition(target, Condition::Unhealthy);
+        // 500 ms.
+        let answered = flood_of_no_flow(&mut bench, 10_000..15_000);
+        let slack = 2 * usize::from(workers);
+        assert!((490..=500 + slack).contains(&answered), "{answered} with {workers} workers");
+        let held = 5000 - answered as u64;
+        assert_eq!(suppressed(&bench), [0, 0, 0, held]);
+        let drops: u64 =
+            bench.counters.iter().map(|all| all.drops[DropReason::ResetSuppressed.index()].get()).sum();
+        assert_eq!(drops, held, "what is not answered is dropped (C-1)");
+        // The failover has all of its allowance.
+        assert_eq!(bench.one(LEFT, &data().frame()), (LEFT, reset_for(&data())));
+        assert_eq!(counted(&bench, ResetTrigger::Unhealthy), 1);
+        bench.assert_settled();
+    }
+}
+
+// an operator may have it otherwise.
+#[test]
+fn without_a_limit_every_packet_of_no_flow_is_answered() {
+    let mut bench = Bench::new(2);
+    bench.policy.unknown_flow = UnknownFlow::Reset;
+    bench.policy.no_flow_resets_per_second = 0;
+    bench.publish();
+    assert_eq!(flood_of_no_flow(&mut bench, 10_000..12_000), 2000);
 }

@@ -80,6 +80,8 @@ kinds! {
         "With stickiness the idle timeout of TCP is 350 s, whatever is written.";
     AdoptAgainstReset = "adopt-against-reset", Warning,
         "Two attributes pull in two directions: a connection that idled out is reset if it is remembered, and taken up again if its place was needed.";
+    NoFlowUnlimited = "no-flow-unlimited", Warning,
+        "Who forges packets of no flow has the gateway send a reset for each of them to whoever they seem to come from.";
     HalfOpenOutlives = "half-open-outlives", Notice,
         "What nobody answers is kept longer than what works: a flood of SYNs has that much longer to fill the table.";
 

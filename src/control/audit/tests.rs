@@ -213,6 +213,13 @@ fn cases() -> Vec<(Kind, Case)> {
             ),
         ),
         (
+            Kind::NoFlowUnlimited,
+            but(
+                r#""tcp.idle_timeout.seconds""#,
+                r#""flowgate.reset.no_flow_max_per_second": 0, "tcp.idle_timeout.seconds""#,
+            ),
+        ),
+        (
             Kind::HalfOpenOutlives,
             but(
                 r#""tcp.idle_timeout.seconds""#,

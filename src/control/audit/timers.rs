@@ -66,4 +66,11 @@ pub(super) fn look(_: &Facts, group: &GroupFacts, found: &mut Vec<Finding>) {
         let command = set(name, "flowgate.tcp.unknown_flow=drop");
         found.push(with_command(Kind::AdoptAgainstReset.found(name, what), command));
     }
+    let answers = listener.reset_on_idle_timeout || listener.unknown_flow == UnknownFlow::Reset;
+    if answers && listener.no_flow_resets_per_second == 0 {
+        let what =
+            "flowgate.reset.no_flow_max_per_second is 0, and packets of no flow are answered with resets.";
+        let command = set(name, "flowgate.reset.no_flow_max_per_second=1000");
+        found.push(with_command(Kind::NoFlowUnlimited.found(name, what), command));
+    }
 }

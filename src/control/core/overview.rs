@@ -110,6 +110,7 @@ impl Inner {
                 hold: held(Suppressed::Hold),
                 min_healthy: held(Suppressed::MinHealthy),
                 rate: held(Suppressed::Rate),
+                no_flow_rate: held(Suppressed::NoFlowRate),
             },
         }
     }

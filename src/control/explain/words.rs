@@ -279,6 +279,14 @@ impl Subject {
                 ),
                 "flowgate.reset.max_per_second=0",
             ),
+            Suppressed::NoFlowRate => {
+                let most = self.listener.no_flow_resets_per_second;
+                let text = format!(
+                    "A guard holds the reset back: flowgate.reset.no_flow_max_per_second allows {most} a second in answer to packets of no live flow, and as many were sent just now."
+                );
+                let higher = format!("flowgate.reset.no_flow_max_per_second={}", most.saturating_mul(10));
+                return (text, &["R-11"], Some(set(&self.balancer, &higher)));
+            }
         };
         (text, &["R-11"], Some(set(&self.group, key)))
     }

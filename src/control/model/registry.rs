@@ -133,7 +133,7 @@ registry! {
     RESET_MIN_HEALTHY_PERCENT = TargetGroup "flowgate.reset.min_healthy_percent", Number(0), Values::Number { min: 0, max: 100 }, "R-11",
         "While fewer than this share of the targets in scope are healthy, no flow of an unhealthy target is reset: a check that fails everywhere is the check's fault; 0 for no such guard.";
     RESET_MAX_PER_SECOND = TargetGroup "flowgate.reset.max_per_second", Number(0), Values::Number { min: 0, max: 10_000_000 }, "R-11",
-        "Resets of every kind sent in a second at most, over all workers, evenly; each worker has its share and may send two at once. What is not reset goes on to its target, or is dropped if it has none. 0 for no limit.";
+        "Resets of flows sent in a second at most, over all workers, evenly; each worker has its share and may send two at once. What is not reset goes on to its target, or is dropped if it has none. Those that answer packets of no live flow have a limit of their own, the listener's `flowgate.reset.no_flow_max_per_second`. 0 for no limit.";
     INBAND_SILENCE_MS = TargetGroup "flowgate.inband.silence_ms", Number(0), Values::NumberOrUnset { min: 50, max: 60_000 }, "R-12",
         "A target that is sent traffic and returns none for so long is checked at once, out of turn; 0 for no such check.";
 
@@ -145,6 +145,8 @@ registry! {
         "How long a flow of UDP, or of any protocol other than TCP, may be silent, in seconds. AWS has 120 and no key for it.";
     UNKNOWN_FLOW = Listener "flowgate.tcp.unknown_flow", Choice("drop"), Values::Choice(&["drop", "adopt", "reset"]), "F-8",
         "What a TCP packet without SYN that belongs to no flow meets. `adopt` takes it as a new flow, for a restart or a change of routes; of what is left `send_tcp_reset.on_idle_timeout.enabled` resets all.";
+    NO_FLOW_RESETS = Listener "flowgate.reset.no_flow_max_per_second", Number(1000), Values::Number { min: 0, max: 10_000_000 }, "R-11",
+        "Resets in answer to TCP packets of no live flow (`flowgate.tcp.unknown_flow`, `send_tcp_reset.on_idle_timeout.enabled`) sent in a second at most, over all workers, evenly; each worker has its share and may send two at once. Anybody who forges a sender can ask for them. What is not answered is dropped. 0 for no limit.";
     SYN_RESELECT = Listener "flowgate.tcp.syn_reselect", Flag(true), Values::Flag, "F-14",
         "A SYN on a live flow whose target is unhealthy or deregistered starts a new flow on a healthy target.";
     CLOSED_TIMEOUT = Listener "flowgate.tcp.closed_timeout_seconds", Number(10), Values::Number { min: 1, max: 6000 }, "F-9",

@@ -58,6 +58,8 @@ pub struct ListenerSettings {
     pub unknown_flow: UnknownFlow,
     /// F-14 is on.
     pub syn_reselect: bool,
+    /// Resets in answer to packets of no live flow in a second at most; 0: any number.
+    pub no_flow_resets_per_second: u32,
     /// M-3 is on.
     pub mss_clamp: bool,
     /// How long a closed TCP flow is kept (F-9).
@@ -123,6 +125,7 @@ impl ListenerSettings {
                 "reset" => UnknownFlow::Reset,
                 _ => UnknownFlow::Drop,
             },
+            no_flow_resets_per_second: small(attributes, &attribute::NO_FLOW_RESETS),
             syn_reselect: attributes.flag(&attribute::SYN_RESELECT),
             mss_clamp: attributes.flag(&attribute::MSS_CLAMP),
             tcp_closed_timeout: seconds(attributes, &attribute::CLOSED_TIMEOUT),
@@ -244,6 +247,7 @@ mod tests {
                 ("flowgate.tcp.closed_timeout_seconds", "63"),
                 ("flowgate.tcp.half_open_timeout_seconds", "64"),
                 ("flowgate.tcp.syn_reselect", "false"),
+                ("flowgate.reset.no_flow_max_per_second", "69"),
             ],
             &[],
         );
@@ -252,6 +256,7 @@ mod tests {
         assert_eq!(set_listener.tcp_closed_timeout, Duration::from_secs(63));
         assert_eq!(set_listener.tcp_half_open_timeout, Duration::from_secs(64));
         assert!(!set_listener.syn_reselect);
+        assert_eq!(set_listener.no_flow_resets_per_second, 69);
         let both = [("load_balancing.cross_zone.enabled", "true"), ("deletion_protection.enabled", "true")];
         for (position, one) in both.into_iter().enumerate() {
             let balancer = LoadBalancerSettings::read(&set(ObjectKind::LoadBalancer, &[one]));

@@ -87,7 +87,7 @@ fn traffic(balancer: &LoadBalancerOverview, finder: &mut Finder<'_>) {
         trouble.figures = format!("{} packets/s", scaled(stateless));
         trouble.command = Some("flowgate describe-workers".to_owned());
     }
-    let held = ["hold_ms", "min_healthy_percent", "max_per_second"]
+    let held = ["hold_ms", "min_healthy_percent", "max_per_second", "no_flow_max_per_second"]
         .map(|guard| (guard, recent.within(JUST_NOW, &Count::Held(Arc::clone(&id), guard))));
     let guards: Vec<&str> = held.iter().filter(|(_, count)| *count > 0).map(|(guard, _)| *guard).collect();
     if !guards.is_empty() {

@@ -135,6 +135,7 @@ fn counted(overview: &Overview, not_stored: u64) -> HashMap<Count, u64> {
             (Count::Held(Arc::clone(&name), "hold_ms"), held.hold),
             (Count::Held(Arc::clone(&name), "min_healthy_percent"), held.min_healthy),
             (Count::Held(Arc::clone(&name), "max_per_second"), held.rate),
+            (Count::Held(Arc::clone(&name), "no_flow_max_per_second"), held.no_flow_rate),
             (Count::NoFlow(name), balancer.resets.no_flow),
         ]);
     }

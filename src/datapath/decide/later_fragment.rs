@@ -57,6 +57,7 @@ mod tests {
             any_healthy: true,
             healthy_percent: 100,
             may_reset: true,
+            may_reset_no_flow: true,
             forgot: forgot.then_some(Forgot::Overflow),
             now: Millis(1_000_000),
         };

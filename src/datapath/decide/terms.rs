@@ -119,8 +119,10 @@ pub struct Surroundings<'a> {
     pub any_healthy: bool,
     /// How many of a hundred of these targets are healthy.
     pub healthy_percent: u8,
-    /// Whether `max_per_second` leaves room for a reset now.
+    /// Whether `max_per_second` leaves room for a reset of a flow now.
     pub may_reset: bool,
+    /// Whether `no_flow_max_per_second` leaves room for one of a packet that is of no live flow.
+    pub may_reset_no_flow: bool,
     /// Why a connection may be known to nobody though it is alive, if one may.
     pub forgot: Option<Forgot>,
     /// The time.

@@ -51,7 +51,16 @@ fn verdict(packet: Facts, flow: Option<FlowFacts>, policy: Policy, any_healthy: 
 
 fn around<'a>(policy: &'a Policy, timers: &'a Timers, any_healthy: bool) -> Surroundings<'a> {
     let healthy_percent = if any_healthy { 50 } else { 0 };
-    Surroundings { policy, timers, any_healthy, healthy_percent, may_reset: true, forgot: None, now: NOW }
+    Surroundings {
+        policy,
+        timers,
+        any_healthy,
+        healthy_percent,
+        may_reset: true,
+        may_reset_no_flow: true,
+        forgot: None,
+        now: NOW,
+    }
 }
 
 /// The verdict of a reset after which nothing is remembered.

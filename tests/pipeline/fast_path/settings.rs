@@ -120,8 +120,9 @@ fn policy() -> impl Strategy<Value = Policy> {
             ResetGuards { hold_ms, min_healthy_percent, max_per_second }
         }),
     ];
-    (flags, proactive, unknown, stickiness, guards).prop_map(
-        |(flags, proactive, unknown_flow, stickiness, guards)| Policy {
+    let no_flow = select(vec![0u32, 20, 1000]);
+    (flags, proactive, unknown, stickiness, guards, no_flow).prop_map(
+        |(flags, proactive, unknown_flow, stickiness, guards, no_flow_resets_per_second)| Policy {
             stickiness,
             failover: if flags[0] { Failover::Rebalance } else { Failover::NoRebalance },
             reset_on_unhealthy: flags[1],
@@ -132,6 +133,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             both_ends: flags[5],
             proactive,
             guards,
+            no_flow_resets_per_second,
             mss_clamp: flags[6],
         },
     )

@@ -423,6 +423,7 @@ impl<'a> Both<'a> {
                 min_healthy_percent: attributes.min_healthy_percent,
                 max_per_second: 0,
             },
+            no_flow_resets_per_second: 0,
             ..Policy::default()
         };
         self.bench.timers = Timers {

@@ -151,7 +151,7 @@ fn a_failover_is_told_moment_by_moment_and_its_flows_are_all_accounted_for() {
             moved: 3,
             reset_flows: 40,
             resets: resets(ResetTrigger::Unhealthy, 41),
-            suppressed: [5, 0, 0],
+            suppressed: [5, 0, 0, 0],
             // What it returns late says nothing of how long clients waited for the first reset.
             last_returned: Some(bench.at(1_600_000)),
             messages_lost: 2,

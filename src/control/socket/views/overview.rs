@@ -141,14 +141,17 @@ pub struct HeldResets {
     pub hold: u64,
     /// Too few targets were healthy.
     pub min_healthy: u64,
-    /// As many as may be were sent lately.
+    /// As many resets of flows as may be were sent lately.
     pub rate: u64,
+    /// As many as may be in answer to packets of no live flow were sent lately.
+    #[serde(default)]
+    pub no_flow_rate: u64,
 }
 
 impl HeldResets {
     /// All of them.
     pub fn all(&self) -> u64 {
-        self.hold.wrapping_add(self.min_healthy).wrapping_add(self.rate)
+        [self.min_healthy, self.rate, self.no_flow_rate].into_iter().fold(self.hold, u64::wrapping_add)
     }
 }
 

@@ -64,14 +64,26 @@ fn the_rate_holds_back_every_reset_and_what_has_no_target_is_dropped() {
     for condition in [Unhealthy, Removed] {
         assert_eq!(held(ask(data(), flow(condition), guards, 50, false)), Some(Suppressed::Rate));
     }
-    let dropped = Verdict::Held(Suppressed::Rate, None);
-    for state in [FlowState::Expired, FlowState::Owing] {
-        let flow = FlowFacts { state, debts: Debts::BOTH, ..flow(Healthy) };
-        assert_eq!(ask(data(), flow, guards, 50, false), dropped, "{state:?}");
+    let owing = FlowFacts { state: FlowState::Owing, debts: Debts::BOTH, ..flow(Healthy) };
+    assert_eq!(ask(data(), owing, guards, 50, false), Verdict::Held(Suppressed::Rate, None));
+}
+
+//
+#[test]
+fn what_is_of_no_live_flow_has_a_rate_of_its_own() {
+    let (policy, timers) = (guarded(ResetGuards::default()), Timers::default());
+    let expired = FlowFacts { state: FlowState::Expired, ..flow(Healthy) };
+    let told = FlowFacts { state: FlowState::Owing, ..flow(Healthy) };
+    let owing = FlowFacts { debts: Debts::BOTH, ..told };
+    let spent = Surroundings { may_reset_no_flow: false, ..around(&policy, &timers, true) };
+    let others_spent = Surroundings { may_reset: false, ..around(&policy, &timers, true) };
+    for (what, of_none) in [("none", None), ("expired", Some(&expired)), ("told", Some(&told))] {
+        assert_eq!(decide(&data(), of_none, &spent), Verdict::Held(Suppressed::NoFlowRate, None), "{what}");
+        assert!(matches!(decide(&data(), of_none, &others_spent), Verdict::Reset(..)), "{what}");
     }
-    let (policy, timers) = (guarded(guards), Timers::default());
-    let around = Surroundings { may_reset: false, ..around(&policy, &timers, true) };
-    assert_eq!(decide(&data(), None, &around), dropped, "a packet of no flow");
+    for of_flow in [owing, flow(Unhealthy)] {
+        assert!(matches!(decide(&data(), Some(&of_flow), &spent), Verdict::Reset(..)));
+    }
 }
 
 //

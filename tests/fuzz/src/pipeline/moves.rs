@@ -206,6 +206,7 @@ impl Game {
                     max_per_second: bytes.byte().into(),
                 },
             },
+            no_flow_resets_per_second: if on & 128 == 0 { 0 } else { 20 },
         };
         if how & 128 != 0 {
             let mut span = || bytes.of(&SPANS);
