@@ -119,7 +119,7 @@ pub fn read_arrival<B: PacketBuf>(
         return Err(Unread::Drop(DropReason::IpMalformed));
     }
     let interface = match entrance {
-        Entrance::Wire(_) if packet.is_link_scope() => return Err(entrance.not_ours()),
+        Entrance::Wire(_) if packet.is_within_link() => return Err(entrance.not_ours()), // O-4
         Entrance::Wire(_) => None,
         Entrance::Interface(id, interface) => {
             interfaces::judge(id, interface, &packet, ip)?;

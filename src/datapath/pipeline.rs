@@ -270,7 +270,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let [packet] = packet;
         let arrival = wire.arrival(lane);
-        if found.is_none() && arrival.packet.is_link_scope() {
+        if found.is_none() && arrival.packet.is_within_link() {
             // No flow is of such addresses, so that this needs to be asked of strangers alone.
             return self.unread_again(forwarding, port, packet);
         }
@@ -344,7 +344,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 continue;
             }
             // What crosses the wire has a hash when it was read plainly, but no flow and so no owner.
-            let crosses = lane.is_plain() && wire.is_some_and(|wire| wire.is_link_scope(lane));
+            let crosses = lane.is_plain() && wire.is_some_and(|wire| wire.is_within_link(lane));
             if !crosses {
                 lane.hand_off();
             }

@@ -20,6 +20,8 @@ pub enum IcmpClass {
     Echo,
     /// ICMPv6 router and neighbour discovery (RFC 4861): never crosses a router.
     NeighbourDiscovery,
+    /// ICMPv6 multicast listener discovery (RFC 2710, RFC 3810): the same.
+    ListenerDiscovery,
     /// Anything else.
     Other,
 }
@@ -33,6 +35,7 @@ pub const fn classify(version: IpVersion, icmp_type: u8) -> IcmpClass {
         // Destination unreachable, packet too big, time exceeded, parameter problem.
         (IpVersion::V6, 1..=4) => IcmpClass::Error,
         (IpVersion::V4, 0 | 8) | (IpVersion::V6, 128 | 129) => IcmpClass::Echo,
+        (IpVersion::V6, 130..=132 | 143) => IcmpClass::ListenerDiscovery,
         (IpVersion::V6, 133..=137) => IcmpClass::NeighbourDiscovery,
         _ => IcmpClass::Other,
     }

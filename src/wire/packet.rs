@@ -9,6 +9,7 @@ use super::ipv4::Ipv4Header;
 use super::ipv6::{self, Ipv6Header};
 use super::load::{be16, be32, be64, field16};
 use super::tcp::{self, TcpFlags};
+use super::ttl;
 use super::udp;
 
 /// What a packet's transport is to the data path.
@@ -22,8 +23,9 @@ pub enum Kind {
     IcmpEcho,
     /// An ICMP or ICMPv6 error; [`icmp::quoted`] gives the packet that it is about (M-5).
     IcmpError,
-    /// ICMPv6 router or neighbour discovery.
-    NeighbourDiscovery,
+    /// ICMPv6 that was sent on this very link and is for it: router or neighbour discovery whose hop limit shows that no
+    /// router has passed it on (RFC 4861: it is 255), or multicast listener discovery that none will (RFC 3810 5: it is 1).
+    LinkDiscovery,
     /// No ports: another protocol, another ICMP message, or a later fragment of anything.
     Other,
 }
@@ -80,9 +82,30 @@ impl Packet {
         parse(ip, Extent::Quoted)
     }
 
-    /// Traffic that never crosses a router, which a transparent wire leaves untouched: link-local
-    /// addresses, link-local multicast, limited broadcast, IPv6's unspecified source (duplicate address
-    /// detection) and neighbour discovery.
+    /// Traffic of stations of one link among themselves, which a transparent wire leaves untouched: to link-local
+    /// multicast or limited broadcast, between two link-local addresses, neighbour and listener discovery. A packet of
+    /// which only one address is link-local is not: whoever forges that one would have the other end reached past
+    /// the appliance.
+    #[inline]
+    pub fn is_within_link(&self) -> bool {
+        match self.version {
+            IpVersion::V4 => {
+                let (src, dst) = (low32(self.src), low32(self.dst));
+                dst >> 8 == 0x00e0_0000
+                    || dst == u32::MAX
+                    || dst >> 16 == LINK_LOCAL_V4 && src >> 16 == LINK_LOCAL_V4
+            }
+            IpVersion::V6 => {
+                let (src, dst) = (top16(self.src), top16(self.dst));
+                is_link_multicast(dst)
+                    || dst & 0xffc0 == LINK_LOCAL_V6 && src & 0xffc0 == LINK_LOCAL_V6
+                    || self.kind == Kind::LinkDiscovery
+            }
+        }
+    }
+
+    /// Traffic that no router passes on: what is [within the link](Packet::is_within_link), and all else with a link-local
+    /// address or IPv6's unspecified source.
     #[inline]
     pub fn is_link_scope(&self) -> bool {
         match self.version {
@@ -95,12 +118,11 @@ impl Packet {
             }
             IpVersion::V6 => {
                 let (src, dst) = (top16(self.src), top16(self.dst));
-                // RFC 4291 2.7: ff, four flags, scope 1 (interface) or 2 (link).
-                matches!(dst & 0xff0f, 0xff01 | 0xff02)
+                is_link_multicast(dst)
                     || dst & 0xffc0 == LINK_LOCAL_V6
                     || src & 0xffc0 == LINK_LOCAL_V6
                     || self.src == 0
-                    || self.kind == Kind::NeighbourDiscovery
+                    || self.kind == Kind::LinkDiscovery
             }
         }
     }
@@ -157,6 +179,13 @@ const LINK_LOCAL_V6: u16 = 0xfe80;
 #[expect(clippy::cast_possible_truncation, reason = "an IPv4 address is in the low 32 bits")]
 const fn low32(address: u128) -> u32 {
     address as u32
+}
+
+/// Whether an IPv6 address with these first bits is of a group that is on one link (RFC 4291 2.7: ff, four flags,
+/// scope 1, interface, or 2, link).
+#[inline]
+const fn is_link_multicast(top: u16) -> bool {
+    matches!(top & 0xff0f, 0xff01 | 0xff02)
 }
 
 #[inline]
@@ -267,7 +296,7 @@ impl Transport {
                 Extent::Quoted => Transport::read_ports(transport, QUOTED_LEN),
             },
             (protocol::ICMP, IpVersion::V4) | (protocol::ICMPV6, IpVersion::V6) => {
-                Transport::read_icmp(transport, version)
+                Transport::read_icmp(transport, version, ip)
             }
             _ => Ok(Transport::NONE),
         }
@@ -318,13 +347,16 @@ impl Transport {
     }
 
     /// The rarer packets: ICMP and ICMPv6.
-    fn read_icmp(transport: &[u8], version: IpVersion) -> Result<Transport, PacketError> {
+    fn read_icmp(transport: &[u8], version: IpVersion, ip: &[u8]) -> Result<Transport, PacketError> {
+        let hop_limit = || ttl::get(ip, version);
         let icmp_type = *transport.first().ok_or(PacketError::TransportTruncated)?;
         let kind = match icmp::classify(version, icmp_type) {
             IcmpClass::Other => return Ok(Transport::NONE),
             IcmpClass::Error => Kind::IcmpError,
             IcmpClass::Echo => Kind::IcmpEcho,
-            IcmpClass::NeighbourDiscovery => Kind::NeighbourDiscovery,
+            IcmpClass::NeighbourDiscovery if hop_limit() == 255 => Kind::LinkDiscovery,
+            IcmpClass::ListenerDiscovery if hop_limit() == 1 => Kind::LinkDiscovery,
+            IcmpClass::NeighbourDiscovery | IcmpClass::ListenerDiscovery => return Ok(Transport::NONE),
         };
         let header =
             transport.first_chunk::<{ icmp::HEADER_LEN }>().ok_or(PacketError::TransportTruncated)?;

@@ -118,17 +118,71 @@ fn what_is_not_ip_or_stays_on_its_link_crosses_untouched() {
     let ospf_like = Segment { dst: "224.0.0.5".parse().unwrap(), ..client(1, 0).udp() };
     let mut solicitation = client(0, 0).udp().over_ipv6();
     solicitation.dst = "ff02::1:ff00:20".parse().unwrap();
-    // A neighbour advertisement between global addresses is told by its ICMPv6 type.
+    // A neighbour advertisement between global addresses is told by its ICMPv6 type and its hop limit.
     let mut advertisement = Segment { protocol: 17, ..client(0, 0).over_ipv6() }.frame();
     advertisement[14 + 6] = 58;
+    advertisement[14 + 7] = 255;
     advertisement[14 + 40] = 136;
-    let frames = [arp, tagged_arp, ospf_like.frame(), solicitation.frame(), advertisement];
+    let between = |src: &str, dst: &str, segment: Segment| {
+        Segment { src: src.parse().unwrap(), dst: dst.parse().unwrap(), ..segment }.frame()
+    };
+    let router_to_router = between("fe80::1", "fe80::2", client(1, ACK).over_ipv6());
+    let without_dhcp = between("169.254.1.1", "169.254.1.2", client(1, ACK));
+    let frames = [
+        arp,
+        tagged_arp,
+        ospf_like.frame(),
+        solicitation.frame(),
+        advertisement,
+        router_to_router,
+        without_dhcp,
+    ];
     for (n, frame) in frames.iter().enumerate() {
         assert_eq!(bench.put(LEFT, frame), [(RIGHT, frame.clone())], "frame {n}");
         assert_eq!(bench.put(RIGHT, frame), [(LEFT, frame.clone())], "frame {n}");
     }
-    assert_eq!(bench.outcome(Outcome::Crossed), 10);
+    assert_eq!(bench.outcome(Outcome::Crossed), 14);
     bench.assert_settled();
+}
+
+// O-4
+#[test]
+fn nobody_reaches_a_server_past_the_appliance_by_a_link_local_address() {
+    for fast_path in [true, false] {
+        for workers in [1, 4] {
+            let mut bench = Bench::with(2, workers, 1024);
+            if !fast_path {
+                bench.workers.iter_mut().for_each(|worker| worker.without_fast_path());
+            }
+            let (four, six) = (client(7, 0).udp(), client(7, 0).udp().over_ipv6());
+            let from = |src: &str, segment: &Segment| {
+                Segment { src: src.parse().unwrap(), ..segment.clone() }.frame()
+            };
+            // Neighbour discovery that a router has passed on, and what seems to be listener discovery.
+            let discovery = |icmp_type, hop_limit| {
+                let mut frame = Segment { protocol: 17, ..six.clone() }.frame();
+                (frame[14 + 6], frame[14 + 7], frame[14 + 40]) = (58, hop_limit, icmp_type);
+                frame
+            };
+            let forged = [
+                from("169.254.1.1", &four),
+                from("fe80::1", &six),
+                from("::", &six),
+                discovery(136, 254),
+                discovery(143, 64),
+            ];
+            for (n, frame) in forged.iter().enumerate() {
+                let (port, out) = bench.one(LEFT, frame);
+                assert_eq!((port, &inner(&out)[..]), (UNDER, &frame[14..]), "{n}: it goes to a target");
+                let (port, back) = bench.one(UNDER, &answer(&out, None));
+                assert_eq!((port, &back), (RIGHT, frame), "{n}: and on if that lets it");
+            }
+            let to_link_local = Segment { dst: "169.254.169.254".parse().unwrap(), ..four };
+            assert_eq!(bench.one(LEFT, &to_link_local.frame()).0, UNDER, "a server that has such an address");
+            assert_eq!(bench.outcome(Outcome::Crossed), 0);
+            bench.assert_settled();
+        }
+    }
 }
 
 // O-1

@@ -294,10 +294,10 @@ impl<'a> Wire<'a> {
         &self.heads[usize::from(lane.key.version() >> 1 & 1)]
     }
 
-    /// Whether a packet that was read plainly never crosses a router, and so is of no flow.
+    /// Whether a packet that was read plainly stays within its link, and so is of no flow.
     #[inline]
-    pub fn is_link_scope(&self, lane: &Lane) -> bool {
-        lane.may_be_link_scope() && self.arrival(lane).packet.is_link_scope()
+    pub fn is_within_link(&self, lane: &Lane) -> bool {
+        lane.may_be_link_scope() && self.arrival(lane).packet.is_within_link()
     }
 
     /// A packet that was read plainly, as the general way has it.

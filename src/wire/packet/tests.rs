@@ -214,7 +214,8 @@ fn link_scope_is_what_never_crosses_a_router() {
 
     let local = |src: &str, dst: &str, icmp_type: u8| {
         let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
-        let bytes = sample::ipv6(octets(src), octets(dst), 58, &[icmp_type; 8]);
+        let mut bytes = sample::ipv6(octets(src), octets(dst), 58, &[icmp_type; 8]);
+        bytes[7] = 255;
         Packet::parse(&bytes).unwrap().is_link_scope()
     };
     assert!(local("fe80::1", "2001:db8::2", 128) && local("2001:db8::1", "febf::2", 128));
@@ -226,6 +227,39 @@ fn link_scope_is_what_never_crosses_a_router() {
         let discovery = (133..=137).contains(&icmp_type);
         assert_eq!(local("2001:db8::1", "2001:db8::2", icmp_type), discovery, "type {icmp_type}");
     }
+}
+
+// O-4
+#[test]
+fn within_a_link_is_what_its_stations_say_to_each_other() {
+    let within = |src, dst| {
+        Packet::parse(&sample::ipv4(src, dst, 17, &sample::udp((1, 2), &[]))).unwrap().is_within_link()
+    };
+    assert!(within(CLIENT, [224, 0, 0, 251]) && within(CLIENT, [255; 4]) && within([0; 4], [255; 4]));
+    assert!(within([169, 254, 1, 1], [169, 254, 1, 2]) && within([169, 254, 1, 1], [224, 0, 0, 251]));
+    assert!(!within([169, 254, 1, 1], SERVER) && !within(CLIENT, [169, 254, 255, 1]));
+    assert!(!within([0; 4], SERVER) && !within(CLIENT, SERVER) && !within(CLIENT, [224, 0, 1, 1]));
+
+    let within = |src: &str, dst: &str, icmp_type: u8, hop_limit: u8| {
+        let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        let mut bytes = sample::ipv6(octets(src), octets(dst), 58, &[icmp_type; 8]);
+        bytes[7] = hop_limit;
+        Packet::parse(&bytes).unwrap().is_within_link()
+    };
+    assert!(within("fe80::1", "febf::2", 128, 64) && within("2001:db8::1", "ff02::5", 128, 64));
+    assert!(within("::", "ff02::1:ff00:1", 135, 255) && within("2001:db8::1", "ff12::5", 128, 64));
+    assert!(!within("fe80::1", "2001:db8::2", 128, 255) && !within("2001:db8::1", "fe80::2", 128, 255));
+    assert!(!within("::", "2001:db8::2", 128, 255) && !within("2001:db8::1", "ff05::2", 128, 255));
+    for icmp_type in 128..=144 {
+        for hop_limit in [0, 1, 2, 64, 254, 255] {
+            let neighbours = (133..=137).contains(&icmp_type) && hop_limit == 255;
+            let listeners = matches!(icmp_type, 130..=132 | 143) && hop_limit == 1;
+            let within = within("2001:db8::1", "2001:db8::2", icmp_type, hop_limit);
+            assert_eq!(within, neighbours || listeners, "type {icmp_type}, hop limit {hop_limit}");
+        }
+    }
+    // A group's members report to the group itself, whatever its scope (RFC 2710 5).
+    assert!(within("fe80::1", "ff0e::1", 131, 1) && !within("fe80::1", "ff0e::1", 128, 1));
 }
 
 //
