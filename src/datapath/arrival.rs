@@ -59,7 +59,7 @@ impl Arrival {
 
     /// What a flow that it begins is made of.
     pub fn first(&self) -> FirstPacket<'_> {
-        FirstPacket { key: &self.key, hash: self.hash, facts: self.facts() }
+        FirstPacket { key: &self.key, hash: self.hash, facts: self.facts(), rejoins: false }
     }
 
     /// Whether its own header says which flow it is of. A fragment's may not, and an ICMP error is of the

@@ -85,10 +85,17 @@ fn without_flow(packet: &Facts, around: &Surroundings<'_>, account: &mut impl Ac
             packet if !packet.tcp => Reason::BeginsOther,
             packet if packet.opens() => Reason::BeginsTcp,
             _ if adopted => Reason::Adopted,
-            _ if around.forgot == Some(Forgot::Restart) => Reason::Restarted,
-            _ => Reason::Overflowed,
+            _ => match around.forgot {
+                Some(Forgot::Restart) => Reason::Restarted,
+                Some(Forgot::Eviction) => Reason::Evicted,
+                Some(Forgot::Overflow) | None => Reason::Overflowed,
+            },
         });
-        Verdict::New(Debts::NONE)
+        let begins = !packet.tcp || packet.opens() || adopted;
+        match around.forgot {
+            Some(Forgot::Eviction) if !begins => Verdict::Rejoin,
+            _ => Verdict::New(Debts::NONE),
+        }
     } else {
         of_no_flow(packet, around, Then::Forget, account)
     }
@@ -373,6 +380,15 @@ pub fn close(state: FlowState, fins: Fins, packet: &Facts) -> Update {
         state
     };
     Update { state, fins, fail_open: false, debts: Debts::NONE }
+}
+
+/// What a packet makes of a handshake's flow that it [rejoins](Verdict::Rejoin): it does not establish it, as it would if
+/// it were the second one.
+#[inline]
+pub fn rejoined_state(packet: &Facts) -> Update {
+    let update = first_state(packet);
+    let state = if update.state == FlowState::Established { FlowState::HalfOpen } else { update.state };
+    Update { state, ..update }
 }
 
 /// What a flow's first packet makes of it. A TCP packet that opens nothing (it is adopted, F-8, F-12) counts

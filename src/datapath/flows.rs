@@ -3,7 +3,9 @@
 
 use super::arrival::Arrival;
 use super::counters::WorkerCounters;
-use super::decide::{Debts, Facts, Fins, FlowFacts, Forgot, Then, Update, close, first_state};
+use super::decide::{
+    Debts, Facts, Fins, FlowFacts, Forgot, Then, Update, close, first_state, rejoined_state,
+};
 use super::flow_log::{FlowLog, Why};
 use super::forwarding::{Condition, Conditions, Forwarding};
 use super::interfaces::VlanTags;
@@ -19,7 +21,8 @@ use crate::wire::tcp::TcpFlags;
 
 mod resumed;
 
-/// Longer than any idle timeout: after it an overflow is over for every load balancer.
+/// As long as the longest of the timeouts after an overflow or an eviction (A-7, F-9): after it that is over for every load
+/// balancer.
 const OVERFLOW_PAST_MS: u32 = 6_000_000;
 
 /// The table has no room for a flow, and none can be made (F-12).
@@ -35,6 +38,8 @@ pub struct FirstPacket<'a> {
     pub hash: u64,
     /// What decides over it.
     pub facts: Facts,
+    /// It is not the first one of its handshake, whose flow had to make room.
+    pub rejoins: bool,
 }
 
 /// What ends a flow, and when.
@@ -64,6 +69,10 @@ pub struct Flows {
     pub log: Option<Box<FlowLog>>,
     /// When the table last turned a flow away.
     last_overflow: Option<Millis>,
+    /// When a half-open flow last made room for another.
+    pub(super) last_eviction: Option<Millis>,
+    /// When a packet was last sent without state.
+    last_stateless: Option<Millis>,
     /// Until when TCP packets of no flow may be of a connection that a restart lost.
     adopt_until: Option<Millis>,
 }
@@ -71,7 +80,15 @@ pub struct Flows {
 impl Flows {
     /// Flows in an empty table.
     pub fn new(table: Table, links: LinkTable) -> Flows {
-        Flows { table, links, log: None, last_overflow: None, adopt_until: None }
+        Flows {
+            table,
+            links,
+            log: None,
+            last_overflow: None,
+            last_eviction: None,
+            last_stateless: None,
+            adopt_until: None,
+        }
     }
 
     /// What decides over a packet of this flow.
@@ -135,7 +152,7 @@ impl Flows {
         now: Millis,
         counters: &WorkerCounters,
     ) -> Result<EntryId, NoRoom> {
-        let update = first_state(&first.facts);
+        let update = if first.rejoins { rejoined_state(&first.facts) } else { first_state(&first.facts) };
         let direction = first.facts.direction;
         let mut flags = FlowFlags::empty();
         flags.set(FlowFlags::FIN_LOW, update.fins.low);
@@ -148,9 +165,12 @@ impl Flows {
         let new = NewEntry { state: update.state, now, target, target_generation, link: links, flags };
         match self.seat(first.hash, first.key, now) {
             Ok(seat) => {
-                let Flows { table, links, log, .. } = self;
+                let Flows { table, links, log, last_eviction, .. } = self;
                 let (id, _) = table.take(seat, first.key, new, |id, gone| {
                     counters.flows_evicted.add(1);
+                    if gone.is_in(FlowState::HalfOpen) {
+                        *last_eviction = Some(now);
+                    }
                     settle((links, log), (id, gone), (None, Why::Evicted), counters);
                 });
                 if let Some(log) = log {
@@ -334,24 +354,36 @@ impl Flows {
     }
 
     /// Why a connection may be alive and unknown, if one may: the table turned flows away less than an idle timeout ago, so
-    /// that it was forwarded without state then (F-12), or a restart has lost it (F-8).
+    /// that it was forwarded without state then (F-12), a restart has lost it (F-8), or it is a handshake whose flow made room
+    /// (F-12).
     #[inline]
     pub fn forgot(&self, now: Millis, timers: &Timers) -> Option<Forgot> {
         if self.last_overflow.is_some_and(|at| now.since(at) < timers.tcp_idle_ms) {
             return Some(Forgot::Overflow);
         }
-        self.adopt_until.filter(|until| until.since(now) > 0).map(|_| Forgot::Restart)
+        if self.adopt_until.is_some_and(|until| until.since(now) > 0) {
+            return Some(Forgot::Restart);
+        }
+        let evicted = self.last_eviction.is_some_and(|at| now.since(at) < timers.half_open_ms);
+        evicted.then_some(Forgot::Eviction)
+    }
+
+    /// Whether an answer may be to a packet that was sent without state: one was less than an idle timeout ago.
+    #[inline]
+    pub fn may_be_answered_stateless(&self, now: Millis, timers: &Timers) -> bool {
+        self.last_stateless.is_some_and(|at| now.since(at) < timers.tcp_idle_ms)
     }
 
     /// The cookie of a packet that is forwarded without state: it names the header that its answer
     /// needs and the direction that header is of.
     pub fn stateless_cookie(
-        &self,
+        &mut self,
         worker: WorkerId,
         flow_hash: u64,
-        direction: Direction,
-        link: LinkId,
+        (direction, link): (Direction, LinkId),
+        now: Millis,
     ) -> Cookie {
+        self.last_stateless = Some(now);
         let hash = self.stateless_hash(flow_hash, link, direction);
         self.table.cookies().stateless(worker, direction, link, hash)
     }
@@ -376,6 +408,9 @@ impl Flows {
         if self.last_overflow.is_some_and(|at| now.since(at) > OVERFLOW_PAST_MS) {
             self.last_overflow = None;
             self.table.note_overflow(None);
+        }
+        for last in [&mut self.last_eviction, &mut self.last_stateless] {
+            *last = last.filter(|at| now.since(*at) <= OVERFLOW_PAST_MS);
         }
         if self.adopt_until.is_some_and(|until| until.since(now) == 0) {
             self.adopt_until = None;

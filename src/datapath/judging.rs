@@ -325,7 +325,7 @@ impl<B: PacketBuf> Pipeline<B> {
                     None => self.end_at_flow_target(forwarding, frame, arrival, id, Under::Flow),
                 }
             }
-            (Verdict::New(_), _) => self.end_as_new(forwarding, frame, arrival, found),
+            (Verdict::New(_) | Verdict::Rejoin, _) => self.end_as_new(forwarding, frame, arrival, found),
             (Verdict::Reset(trigger, _), _) => {
                 let of_flow = found.filter(|_| trigger != ResetTrigger::NoFlow);
                 let target = of_flow.map(|id| self.flows.table.entry(id).target);

@@ -75,11 +75,15 @@ impl<'a> Opening<'a> {
     #[inline(always)]
     pub fn take(&mut self, seat: Seat, key: &FlowKey, new: NewEntry) -> (EntryId, &Entry) {
         let Opening { flows, counters, endpoint, left, gone, link, released } = self;
-        let Flows { table, links, log, .. } = &mut **flows;
+        let Flows { table, links, log, last_eviction, .. } = &mut **flows;
+        let now = new.now;
         *left -= 1;
         count_new(new.target, key.protocol() == protocol::TCP, counters);
         table.take(seat, key, new, |id, entry| {
             counters.flows_evicted.add(1);
+            if entry.is_in(FlowState::HalfOpen) {
+                *last_eviction = Some(now);
+            }
             let [low, high] = entry.link;
             let alike = low == *link && high == LinkId::NONE || low == LinkId::NONE && high == *link;
             if !entry.is_in(FlowState::HalfOpen) || entry.key().endpoint() != *endpoint || !alike {
@@ -107,8 +111,14 @@ impl<'a> Opening<'a> {
 
     /// See [`Flows::stateless_cookie`].
     #[inline(always)]
-    pub fn stateless_cookie(&self, worker: WorkerId, hash: u64, direction: Direction) -> Cookie {
-        self.flows.stateless_cookie(worker, hash, direction, self.link)
+    pub fn stateless_cookie(
+        &mut self,
+        worker: WorkerId,
+        hash: u64,
+        direction: Direction,
+        now: Millis,
+    ) -> Cookie {
+        self.flows.stateless_cookie(worker, hash, (direction, self.link), now)
     }
 }
 

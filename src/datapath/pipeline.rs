@@ -46,7 +46,7 @@ use super::fast_path::{
     prefetch_lanes, read_answers,
 };
 use super::flow_log::Why;
-use super::flows::{Cause, Flows, NoRoom};
+use super::flows::{Cause, FirstPacket, Flows, NoRoom};
 use super::followers::needs_first;
 use super::forwarding::{Condition, Conditions, Forwarding, PortRole, Target};
 use super::fragments::Fragments;
@@ -404,12 +404,16 @@ impl<B: PacketBuf> Pipeline<B> {
                 self.move_flow(forwarding, arrival, id);
                 self.send_to_flow_target(forwarding, packet, arrival, id);
             }
-            (Verdict::New(debts), _) => {
+            (Verdict::New(_) | Verdict::Rejoin, _) => {
                 if let Some(id) = found {
                     let cause = Cause { why: Why::Replaced, now: self.now, timers: &gateway.timers };
                     self.flows.end(id, &cause, &self.counters);
                 }
-                self.new_flow(forwarding, packet, arrival, debts);
+                let anew = match verdict {
+                    Verdict::New(debts) => (debts, false),
+                    _ => (Debts::NONE, true),
+                };
+                self.new_flow(forwarding, packet, arrival, anew);
             }
             (Verdict::Reset(trigger, then), _) => {
                 self.reset(forwarding, packet, arrival, found, (trigger, then));
@@ -438,8 +442,14 @@ impl<B: PacketBuf> Pipeline<B> {
         Some((choice.target, choice.fail_open))
     }
 
-    /// The first packet of a flow.
-    fn new_flow(&mut self, forwarding: &Forwarding, packet: B, arrival: &Arrival, debts: Debts) {
+    /// The first packet of a flow, or of what is left of one.
+    fn new_flow(
+        &mut self,
+        forwarding: &Forwarding,
+        packet: B,
+        arrival: &Arrival,
+        (debts, rejoins): (Debts, bool),
+    ) {
         let chosen = self.choose(forwarding, arrival);
         let Some((target_id, fail_open)) = chosen else {
             // A later fragment's flow was counted with its first.
@@ -461,7 +471,7 @@ impl<B: PacketBuf> Pipeline<B> {
             // Its first fragment found no room (F-12).
             Fragment::Later if needs_first(&arrival.packet) => Err(NoRoom),
             Fragment::Whole | Fragment::First | Fragment::Later => self.flows.begin(
-                &arrival.first(),
+                &FirstPacket { rejoins, ..arrival.first() },
                 (target_id, target.generation),
                 link,
                 (fail_open, debts),
@@ -486,7 +496,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 else {
                     return self.counters.dropped(DropReason::LinkTableFull);
                 };
-                self.flows.stateless_cookie(self.worker, arrival.hash, arrival.direction, link) // F-12
+                self.flows.stateless_cookie(self.worker, arrival.hash, (arrival.direction, link), self.now) // F-12
             }
         };
         if self.tells_begun && arrival.facts().opens() {

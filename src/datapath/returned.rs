@@ -98,6 +98,11 @@ impl<B: PacketBuf> Pipeline<B> {
     ) -> Result<Way, DropReason> {
         let (port, header) = self.flows.links.get(link).ok_or(DropReason::CookieStale)?;
         let (endpoint, routed) = endpoint_at(forwarding, port, header).ok_or(DropReason::CookieStale)?;
+        let (_, gateway) = forwarding.gateway_of(endpoint).ok_or(DropReason::NoLoadBalancer)?;
+        // Nobody has been sent such a cookie lately: it can only be a guess.
+        if !self.flows.may_be_answered_stateless(self.now, &gateway.timers) {
+            return Err(DropReason::CookieStale);
+        }
         if !answer.is_of(forwarding, endpoint) {
             return Err(DropReason::InnerMismatch);
         }
@@ -108,7 +113,6 @@ impl<B: PacketBuf> Pipeline<B> {
         if self.owner(hash) != self.worker || self.flows.stateless_check(hash, link, direction) != check {
             return Err(DropReason::CookieStale);
         }
-        let (_, gateway) = forwarding.gateway_of(endpoint).ok_or(DropReason::NoLoadBalancer)?;
         let choice_hash = self.choice_seed.choice(&key, gateway.policy.stickiness);
         let healthy = |target| self.conditions.of(target) == Condition::Healthy;
         let target = gateway

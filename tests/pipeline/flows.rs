@@ -348,3 +348,123 @@ fn an_idle_worker_rests_if_it_may_and_only_then() {
         assert_eq!(counters.flow_states.iter().map(Counter::get).sum::<u64>(), 1);
     }
 }
+
+/// As many SYNs as push every half-open flow of [`crowded`] out.
+fn flood(bench: &mut Bench, ports: std::ops::Range<u16>) {
+    for port in ports {
+        assert_eq!(bench.one(LEFT, &client(port, SYN).frame()).0, UNDER);
+    }
+}
+
+/// A table of 64 with 32 established flows, and the rest full of a flood's.
+fn crowded(fast_path: bool) -> Bench {
+    let mut bench = Bench::with(3, 1, 64);
+    if !fast_path {
+        bench.workers[0].without_fast_path();
+    }
+    for port in 1..=32 {
+        bench.one(LEFT, &client(port, SYN).frame());
+        bench.one(LEFT, &client(port, ACK).frame());
+    }
+    flood(&mut bench, 10_000..10_032);
+    assert_eq!((live(&bench), bench.counters[0].flows_evicted.get()), (64, 0));
+    bench
+}
+
+// F-12, F-9
+#[test]
+fn a_handshake_that_is_slower_than_a_syn_flood_comes_about_all_the_same() {
+    for fast_path in [true, false] {
+        let mut bench = crowded(fast_path);
+        let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
+        let target = bench.target_of(&out);
+        flood(&mut bench, 20_000..20_032);
+        // What the appliance still had of it is lost, as a flow's cookie is its own (F-11); the SYN is sent again.
+        assert_eq!(bench.dropped(UNDER, &answer(&out, None)), DropReason::CookieStale);
+        bench.one(LEFT, &client(9000, SYN).frame());
+        flood(&mut bench, 20_100..20_132);
+        let syn_ack = client(9000, SYN | ACK).reversed();
+        let (_, out) = bench.one(RIGHT, &syn_ack.frame());
+        assert_eq!(bench.target_of(&out), target);
+        assert_eq!(bench.one(UNDER, &answer(&out, None)), (LEFT, syn_ack.frame()));
+        flood(&mut bench, 20_200..20_232);
+        let (_, out) = bench.one(LEFT, &client(9000, ACK).frame());
+        assert_eq!(bench.target_of(&out), target);
+        // The next packet makes it a flow that no flood pushes out.
+        let (_, out) = bench.one(LEFT, &client(9000, ACK | PSH).frame());
+        flood(&mut bench, 20_300..20_400);
+        let (_, again) = bench.one(LEFT, &client(9000, ACK | PSH).frame());
+        assert_eq!(cookie(&again), cookie(&out));
+        bench.assert_settled();
+    }
+}
+
+// F-12, F-8
+#[test]
+fn when_the_flood_is_over_a_packet_of_no_flow_is_dropped_again() {
+    let mut bench = crowded(true);
+    assert_eq!(
+        bench.dropped(LEFT, &client(9000, ACK).frame()),
+        DropReason::UnknownFlow,
+        "nobody has made room"
+    );
+    flood(&mut bench, 20_000..20_001);
+    bench.now += 59_999;
+    bench.one(LEFT, &client(9000, ACK).frame());
+    // That has pushed another out.
+    bench.now += 60_000;
+    assert_eq!(bench.dropped(LEFT, &client(9001, ACK).frame()), DropReason::UnknownFlow);
+    bench.assert_settled();
+}
+
+// F-12
+#[test]
+fn packets_of_no_flow_in_a_syn_flood_push_out_no_more_than_syns_do() {
+    for flags in [ACK, SYN | ACK, FIN | ACK, RST] {
+        let mut bench = crowded(true);
+        flood(&mut bench, 20_000..20_001);
+        for port in 30_000..31_000 {
+            assert_eq!(bench.one(LEFT, &client(port, flags).frame()).0, UNDER);
+        }
+        let stateless = bench.counters[0].gateway(GatewayId(0)).stateless_packets.get();
+        assert_eq!((live(&bench), stateless), (64, 0));
+        for port in 1..=32 {
+            bench.one(LEFT, &client(port, ACK | PSH).frame());
+        }
+        let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
+        assert_eq!(cookie(&out) >> 31, 0, "a new flow has an entry");
+        assert_eq!(bench.drops(), []);
+    }
+}
+
+// F-12, W-5
+#[test]
+fn a_cookie_without_state_is_good_for_an_idle_timeout_after_the_last_that_was_given() {
+    let mut bench = full();
+    let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
+    assert_ne!(cookie(&out) >> 31, 0);
+    bench.now += 349_999;
+    assert_eq!(bench.one(UNDER, &answer(&out, None)).0, RIGHT);
+    bench.now += 1;
+    assert_eq!(bench.dropped(UNDER, &answer(&out, None)), DropReason::CookieStale);
+}
+
+// F-12, W-5
+#[test]
+fn no_guess_of_a_cookie_without_state_is_right_while_nothing_was_sent_without_state() {
+    // What would be right after an overflow, and is given away by what one was.
+    let mut bench = full();
+    let (_, right) = bench.one(LEFT, &client(9000, SYN).frame());
+    let mut bench = Bench::with(3, 1, 64);
+    bench.one(LEFT, &client(1, SYN).frame());
+    let guesses = (0..1 << 14).map(|check| cookie(&right) & !0x3fff | check);
+    for guess in guesses {
+        let mut forged = answer(&right, None);
+        forged[78..82].copy_from_slice(&guess.to_be_bytes());
+        bench.workers[0].ports_mut()[UNDER].arriving.push_back(MemoryBuf::new(&forged));
+        bench.rounds();
+    }
+    assert_eq!(bench.take(), []);
+    assert_eq!(bench.drops(), [(DropReason::CookieStale, 1 << 14)]);
+    bench.assert_settled();
+}

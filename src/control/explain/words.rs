@@ -85,6 +85,11 @@ impl Subject {
                 &["F-12"],
                 None,
             ),
+            Reason::Evicted => (
+                "A half-open flow had to make room less than flowgate.tcp.half_open_timeout_seconds ago, so that this may be of its handshake: it is taken for that, and its flow is half-open until the next packet.".into(),
+                &["F-12", "F-9"],
+                None,
+            ),
             Reason::Restarted => (
                 "The daemon started lately and could not take over the flow table of the one before it, so that this may be of a connection that it had: it is taken for the first packet of a flow.".into(),
                 &["F-8"],
@@ -354,6 +359,7 @@ mod tests {
             Reason::BeginsTcp,
             Reason::Adopted,
             Reason::Overflowed,
+            Reason::Evicted,
             Reason::Restarted,
             Reason::ResetOfNoFlow,
             Reason::UnknownFlowReset,

@@ -26,6 +26,8 @@ pub enum Reason {
     Adopted,
     /// The table turned flows away lately, so that this may be one of them (F-12).
     Overflowed,
+    /// A half-open flow has made room lately, and this may be the next packet of its handshake (F-12).
+    Evicted,
     /// It is TCP without SYN and of no flow, and the daemon could not take over its flow table lately: it begins one.
     Restarted,
     /// A reset of no flow is not answered.

@@ -2,7 +2,7 @@
 //! fragment of its datagram, whose flow it is known to belong to.
 
 use super::account::{Account, Reason};
-use super::{Facts, FlowFacts, Surroundings, Then, Verdict, decide_telling};
+use super::{Facts, FlowFacts, Forgot, Surroundings, Then, Verdict, decide_telling};
 use crate::datapath::counters::DropReason;
 use crate::flow::Direction;
 use crate::wire::tcp::TcpFlags;
@@ -23,17 +23,22 @@ pub fn decide_later_fragment(
     // The entry stays for the packet that says something.
     let drop = |reason| Verdict::Drop(reason, flow.map_or(Then::Forget, |flow| Then::Keep(flow.debts)));
     match decide_telling(&nothing, flow, around, account) {
-        Verdict::New(debts) if around.forgot.is_some() && flow.is_none() => Verdict::New(debts),
-        Verdict::New(_) => drop(DropReason::UnknownFlow),
+        Verdict::New(debts) if may_be_stateless(around) && flow.is_none() => Verdict::New(debts),
+        Verdict::New(_) | Verdict::Rejoin => drop(DropReason::UnknownFlow),
         Verdict::Reset(..) | Verdict::Held(_, None) => drop(DropReason::ExpiredFlow),
         Verdict::Drop(reason, _) => drop(reason),
         goes_on @ (Verdict::Stay(_) | Verdict::Move(_) | Verdict::Held(_, Some(_))) => goes_on,
     }
 }
 
+/// Whether the first fragment may have gone on without state. Where half-open flows made room, there was room.
+fn may_be_stateless(around: &Surroundings<'_>) -> bool {
+    matches!(around.forgot, Some(Forgot::Overflow | Forgot::Restart))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{Debts, Fins, Forgot, Update};
+    use super::super::{Debts, Fins, Update};
     use super::*;
     use crate::datapath::forwarding::{Condition, Failover, Policy, ResetGuards, UnknownFlow};
     use crate::flow::{FlowState, Timers};

@@ -134,6 +134,8 @@ pub struct Surroundings<'a> {
 pub enum Forgot {
     /// The table turned flows away lately (F-12).
     Overflow,
+    /// A half-open flow has made room for another lately (F-12): its handshake may go on.
+    Eviction,
     /// The daemon started lately and could not take over the table of the one before it (F-8).
     Restart,
 }
@@ -178,6 +180,9 @@ pub enum Verdict {
     Move(Update),
     /// Choose a target and make an entry, which owes this; the old entry, if there is one, goes.
     New(Debts),
+    /// Choose a target and make an entry, as the packet's handshake had one that had to make room (F-12). The entry
+    /// is a half-open one until the next packet, so that a packet which was forged takes no more room than a SYN.
+    Rejoin,
     /// Answer it with a reset.
     Reset(ResetTrigger, Then),
     /// A reset was due and is held back: send it to its flow's target; if there is none, drop

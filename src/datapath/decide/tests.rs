@@ -255,6 +255,32 @@ fn after_an_overflow_or_a_restart_a_packet_of_no_flow_is_taken_in() {
     }
 }
 
+// F-9, F-12
+#[test]
+fn after_a_half_open_flow_made_room_its_handshake_goes_on_and_takes_no_more_room_than_a_syn() {
+    let timers = Timers::default();
+    let (syn_ack, fin) = (tcp(TcpFlags::SYN | TcpFlags::ACK), tcp(TcpFlags::FIN | TcpFlags::ACK));
+    for policy in [defaults(), reset_on_idle(), Policy { unknown_flow: UnknownFlow::Reset, ..defaults() }] {
+        let around = Surroundings { forgot: Some(Forgot::Eviction), ..around(&policy, &timers, true) };
+        for packet in [data(), syn_ack, fin, rst()] {
+            assert_eq!(decide(&packet, None, &around), Verdict::Rejoin);
+        }
+        assert_eq!(decide(&syn(), None, &around), NEW);
+        assert_eq!(decide(&udp(), None, &around), NEW);
+        // What is known to be over is over.
+        let idle = FlowFacts { state: FlowState::Expired, ..flow(Healthy) };
+        assert_ne!(decide(&data(), Some(&idle), &around), Verdict::Rejoin);
+    }
+    let adopting = Policy { unknown_flow: UnknownFlow::Adopt, ..defaults() };
+    let around = Surroundings { forgot: Some(Forgot::Eviction), ..around(&adopting, &timers, true) };
+    assert_eq!(decide(&data(), None, &around), NEW, "as the operator has it");
+
+    let states = [data(), syn_ack, fin, rst()].map(|packet| rejoined_state(&packet).state);
+    let half_open = FlowState::HalfOpen;
+    assert_eq!(states, [half_open, half_open, half_open, FlowState::Closed]);
+    assert!(rejoined_state(&fin).fins.low);
+}
+
 // F-8, F-9, F-12
 #[test]
 fn a_first_packet_counts_as_it_would_in_a_flow_that_was_there() {
@@ -416,6 +442,7 @@ fn with_the_defaults_no_flow_owes_anything() {
         let owed = match verdict(packet, flow, policy, any_healthy) {
             Verdict::Stay(update) | Verdict::Move(update) => update.debts,
             Verdict::New(debts) => debts,
+            Verdict::Rejoin => Debts::NONE,
             Verdict::Reset(_, then) | Verdict::Drop(_, then) => {
                 assert_eq!(then, Then::Forget);
                 Debts::NONE

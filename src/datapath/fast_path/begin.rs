@@ -138,7 +138,7 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
                 }
                 None => {
                     without_state += 1;
-                    opening.stateless_cookie(*worker, hash, lane.direction) // F-12
+                    opening.stateless_cookie(*worker, hash, lane.direction, *now) // F-12
                 }
             };
             let source_port = wire.underlay.source_port(template, *worker, hash);

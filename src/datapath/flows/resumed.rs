@@ -22,6 +22,8 @@ impl Flows {
         }
         self.adopt_until = adopt_until;
         self.last_overflow = self.table.overflow();
+        // What was sent without state just before is answered just after.
+        self.last_stateless = self.last_overflow;
         let mut lost: Vec<EntryId> = Vec::new();
         let Flows { table, links, .. } = self;
         table.each(|id, entry| {

@@ -142,6 +142,7 @@ fn every_history_goes_as_the_model_says() {
         "BeginsTcp",
         "Adopted",
         "Overflowed",
+        "Evicted",
         "ResetOfNoFlow",
         "UnknownFlowReset",
         "UnknownFlowResetOnIdle",

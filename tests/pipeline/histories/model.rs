@@ -287,6 +287,10 @@ pub struct Model {
     capacity: usize,
     /// F-12: when each worker last had no room for a flow.
     turned_away: BTreeMap<Worker, u32>,
+    /// F-12: when a half-open flow of each worker last made room.
+    pushed_out: BTreeMap<Worker, u32>,
+    /// The flow that is about to begin is that of a handshake which had one.
+    rejoins: bool,
     chosen: BTreeMap<Sticky, Vec<Chosen>>,
     /// What the flow that is about to begin takes over of the one before it.
     inherited: Owed,
@@ -305,6 +309,8 @@ impl Model {
             owners,
             capacity,
             turned_away: BTreeMap::new(),
+            pushed_out: BTreeMap::new(),
+            rejoins: false,
             chosen: BTreeMap::new(),
             inherited: Owed::new(),
             step: 0,
@@ -360,7 +366,21 @@ impl Model {
 
     /// A flow made room for another.
     pub fn evicted(&mut self, name: &Name) {
-        self.flows.remove(name);
+        if self.flows.remove(name).is_some_and(|flow| flow.phase == Phase::HalfOpen) {
+            self.pushed_out.insert(self.owners[name], self.now);
+        }
+    }
+
+    /// F-12: whether a packet of no flow that opens nothing may be of a handshake whose flow made room, and is no more.
+    fn may_rejoin(&self, packet: &Packet) -> bool {
+        let within = |when: &BTreeMap<Worker, u32>, time: u32| {
+            when.get(&self.owners[&packet.flow]).is_some_and(|at| self.now.wrapping_sub(*at) < time)
+        };
+        packet.flow.tcp()
+            && !packet.opens()
+            && !within(&self.turned_away, self.attributes.established)
+            && !(self.attributes.unknown == Unknown::Adopt && !packet.rst)
+            && within(&self.pushed_out, self.attributes.half_open)
     }
 
     /// F-9, F-10: what time has made of a flow.
@@ -381,6 +401,7 @@ impl Model {
             return Fate::Dropped(Why::NotAnswerable); // it changes nothing
         }
         self.inherited = Owed::new();
+        self.rejoins = self.known(&packet.flow).is_none() && self.may_rejoin(packet);
         match after {
             After::Counts => self.counts(packet),
             After::Forgotten => drop(self.flows.remove(&packet.flow)),
@@ -424,6 +445,9 @@ impl Model {
             return self.begins(packet, Owed::new());
         }
         if self.attributes.unknown == Unknown::Adopt && !packet.rst {
+            return self.begins(packet, Owed::new());
+        }
+        if self.may_rejoin(packet) {
             return self.begins(packet, Owed::new());
         }
         (self.refused(packet), After::Forgotten)
@@ -698,6 +722,10 @@ impl Model {
                 if !packet.opens() {
                     pass(&mut flow, packet, self.step);
                 }
+                if self.rejoins && flow.phase == Phase::Established {
+                    // It costs who forges it no less room than a SYN.
+                    flow.phase = Phase::HalfOpen;
+                }
                 note(&mut flow, packet, self.attributes.proactive);
                 self.flows.insert(name, flow);
             }
@@ -711,6 +739,11 @@ impl Model {
     pub fn returns(&self, sent: &Sent, inside: &Packet) -> Vec<Returned> {
         let delivered = Returned::To(inside.from.other());
         if let Some((stickiness, eligible)) = &sent.without_state {
+            // F-12: none was sent lately, so that this may be a guess.
+            let lately = self.turned_away.get(&self.owners[&sent.flow]);
+            if lately.is_none_or(|at| self.now.wrapping_sub(*at) >= self.attributes.established) {
+                return vec![Returned::Stale];
+            }
             // By the hash as it is now.
             let the_same = *stickiness == self.attributes.stickiness && *eligible == self.eligible();
             return if the_same { vec![delivered] } else { vec![delivered, Returned::NotFromTarget] };
