@@ -13,7 +13,7 @@ pub mod later_fragment;
 mod terms;
 
 use account::{Account, Reason};
-pub use terms::{Debts, Facts, Fins, FlowFacts, Forgot, Surroundings, Then, Update, Verdict};
+pub use terms::{Debts, Ends, Facts, FlowFacts, Forgot, Surroundings, Then, Update, Verdict};
 
 use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::forwarding::{Condition, Failover, UnknownFlow};
@@ -341,14 +341,15 @@ fn syn_on_live(
 fn update(packet: &Facts, flow: &FlowFacts) -> Update {
     let fail_open = flow.fail_open && flow.condition != Condition::Healthy;
     if !packet.tcp {
-        return Update { state: flow.state, fins: flow.fins, fail_open, debts: flow.debts };
+        let FlowFacts { state, fins, resets, debts, .. } = *flow;
+        return Update { state, fins, resets, fail_open, debts };
     }
     let debts = debts(packet, flow.debts);
     if packet.opens() {
         // The tuple is used again: what the connection before it closed is open again.
-        return Update { state: flow.state, fins: Fins::default(), fail_open, debts };
+        return Update { state: flow.state, fins: Ends::NONE, resets: flow.resets, fail_open, debts };
     }
-    Update { fail_open, debts, ..close(flow.state, flow.fins, packet) }
+    Update { fail_open, debts, ..close(flow.state, (flow.fins, flow.resets), packet) }
 }
 
 /// What a flow owes after a packet of it was sent on. An owed end's SYN, SYN-ACK or reset shows that
@@ -363,23 +364,31 @@ fn debts(packet: &Facts, debts: Debts) -> Debts {
     }
 }
 
-/// State and FINs after a packet that is no opening SYN. Also used for what an appliance returns, so
+/// State, FINs and resets after a packet that is no opening SYN. Also used for what an appliance returns, so
 /// that its own resets close the flow.
+///
+/// A reset closes the flow, though nobody has looked whether its sequence number is right: who forges one that is wrong
+/// leaves the connection as it was. Its supposed sender then goes on, which shows it, and the flow is established again.
+/// The other end's packets show nothing: they were on their way.
 #[inline]
-pub fn close(state: FlowState, fins: Fins, packet: &Facts) -> Update {
-    let fin = packet.flags.contains(TcpFlags::FIN);
-    let fins = match packet.direction {
-        Direction::LowToHigh => Fins { low: fins.low || fin, high: fins.high },
-        Direction::HighToLow => Fins { low: fins.low, high: fins.high || fin },
-    };
-    let state = if packet.resets() || (fins.low && fins.high) {
-        FlowState::Closed
-    } else if state == FlowState::HalfOpen && !packet.flags.contains(TcpFlags::SYN) {
-        FlowState::Established
+pub fn close(state: FlowState, (fins, resets): (Ends, Ends), packet: &Facts) -> Update {
+    let fins = fins.with(packet.direction, fins.of(packet.direction) || packet.flags.contains(TcpFlags::FIN));
+    let before = if state == FlowState::Closed { resets } else { Ends::NONE };
+    let (state, resets) = if fins.both() {
+        (FlowState::Closed, Ends::NONE)
+    } else if packet.resets() {
+        (FlowState::Closed, before.with(packet.direction, true))
+    } else if packet.flags.contains(TcpFlags::SYN) {
+        (state, before)
+    } else if before.of(packet.direction) {
+        let left = before.with(packet.direction, false);
+        (if left == Ends::NONE { FlowState::Established } else { FlowState::Closed }, left)
+    } else if state == FlowState::HalfOpen {
+        (FlowState::Established, Ends::NONE)
     } else {
-        state
+        (state, before)
     };
-    Update { state, fins, fail_open: false, debts: Debts::NONE }
+    Update { state, fins, resets, fail_open: false, debts: Debts::NONE }
 }
 
 /// What a packet makes of a handshake's flow that it [rejoins](Verdict::Rejoin): it does not establish it, as it would if
@@ -398,9 +407,10 @@ pub fn rejoined_state(packet: &Facts) -> Update {
 pub fn first_state(packet: &Facts) -> Update {
     let state = if packet.tcp { FlowState::HalfOpen } else { FlowState::Other };
     if !packet.tcp || packet.opens() {
-        return Update { state, fins: Fins::default(), fail_open: false, debts: Debts::NONE };
+        return Update { state, fins: Ends::NONE, resets: Ends::NONE, fail_open: false, debts: Debts::NONE };
     }
-    close(state, Fins::default(), packet)
+    // Of a connection that was never seen a reset is the end.
+    Update { resets: Ends::NONE, ..close(state, (Ends::NONE, Ends::NONE), packet) }
 }
 
 #[cfg(test)]

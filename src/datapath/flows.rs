@@ -4,7 +4,7 @@
 use super::arrival::Arrival;
 use super::counters::WorkerCounters;
 use super::decide::{
-    Debts, Facts, Fins, FlowFacts, Forgot, Then, Update, close, first_state, rejoined_state,
+    Debts, Ends, Facts, FlowFacts, Forgot, Then, Update, close, first_state, rejoined_state,
 };
 use super::flow_log::{FlowLog, Why};
 use super::forwarding::{Condition, Conditions, Forwarding};
@@ -107,6 +107,7 @@ impl Flows {
             state: entry.state(),
             last_seen: entry.last_seen,
             fins: fins(entry.flags),
+            resets: resets(entry),
             fail_open: entry.flags.contains(FlowFlags::FAIL_OPEN),
             debts: debts(entry.flags),
             condition,
@@ -254,6 +255,11 @@ impl Flows {
         if entry.state() != update.state {
             self.table.set_state(id, update.state);
         }
+        if update.state == FlowState::Closed {
+            let flags = &mut self.table.entry_mut(id).flags;
+            flags.set(FlowFlags::RST_LOW, update.resets.low);
+            flags.set(FlowFlags::RST_HIGH, update.resets.high);
+        }
     }
 
     /// Notes how far the sender of a TCP packet has acknowledged, so that it can be told though it is
@@ -301,10 +307,15 @@ impl Flows {
         if entry.expiry(now, &forwarding.timers(entry.key().endpoint())).is_some() {
             return;
         }
+        // A FIN that comes back says nothing of a reset that came after it.
+        if entry.is_in(FlowState::Closed) && !inner.tcp_flags.contains(TcpFlags::RST) {
+            return;
+        }
         let fail_open = entry.flags.contains(FlowFlags::FAIL_OPEN);
         let facts = Facts { tcp: true, flags: inner.tcp_flags, direction };
         let debts = debts(entry.flags);
-        let update = Update { fail_open, debts, ..close(entry.state(), fins(entry.flags), &facts) };
+        let update =
+            Update { fail_open, debts, ..close(entry.state(), (fins(entry.flags), resets(entry)), &facts) };
         if update.state == FlowState::Closed && entry.state() != FlowState::Closed {
             self.table.entry_mut(id).last_seen = now;
         }
@@ -488,6 +499,12 @@ fn set_debts(flags: &mut FlowFlags, debts: Debts) {
 }
 
 #[inline]
-fn fins(flags: FlowFlags) -> Fins {
-    Fins { low: flags.contains(FlowFlags::FIN_LOW), high: flags.contains(FlowFlags::FIN_HIGH) }
+fn resets(entry: &Entry) -> Ends {
+    let closed_by = |flag| entry.is_in(FlowState::Closed) && entry.flags.contains(flag);
+    Ends { low: closed_by(FlowFlags::RST_LOW), high: closed_by(FlowFlags::RST_HIGH) }
+}
+
+#[inline]
+fn fins(flags: FlowFlags) -> Ends {
+    Ends { low: flags.contains(FlowFlags::FIN_LOW), high: flags.contains(FlowFlags::FIN_HIGH) }
 }

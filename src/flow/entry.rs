@@ -86,6 +86,11 @@ bitflags! {
         const ACK_LOW = 1 << 4;
         /// The high end's last acknowledgement is known.
         const ACK_HIGH = 1 << 5;
+        /// Of a closed flow: a reset of the low end has closed it, and that end has sent nothing else since. No closed flow has
+        /// an acknowledgement, so that the bit is free.
+        const RST_LOW = 1 << 4;
+        /// The same of the high end.
+        const RST_HIGH = 1 << 5;
         /// The low end's next packet is to be answered with a reset.
         const OWED_LOW = 1 << 6;
         /// The high end's next packet is to be answered with a reset.
@@ -254,7 +259,9 @@ impl Entry {
         let acks = FlowFlags::ACK_LOW | FlowFlags::ACK_HIGH;
         self.state() != FlowState::Free
             && self.key.may_be()
-            && (self.is_in(FlowState::Established) || !self.flags.intersects(acks))
+            && (self.is_in(FlowState::Established)
+                || self.is_in(FlowState::Closed)
+                || !self.flags.intersects(acks))
     }
 
     /// Makes it free, whatever it was; the generation is that of its last flow.

@@ -468,3 +468,51 @@ fn no_guess_of_a_cookie_without_state_is_right_while_nothing_was_sent_without_st
     assert_eq!(bench.drops(), [(DropReason::CookieStale, 1 << 14)]);
     bench.assert_settled();
 }
+
+// F-9
+#[test]
+fn a_forged_reset_shortens_no_flow_whose_ends_go_on() {
+    for proactive in [false, true] {
+        let mut bench = Bench::new(3);
+        bench.policy.proactive = proactive;
+        bench.publish();
+        bench.one(LEFT, &client(1, SYN).frame());
+        bench.one(RIGHT, &client(1, SYN | ACK).reversed().frame());
+        let (_, out) = bench.one(LEFT, &client(1, ACK).frame());
+        for (port, forged, own) in [
+            (LEFT, client(1, RST), client(1, ACK | PSH)),
+            (RIGHT, client(1, RST | ACK).reversed(), client(1, ACK | PSH).reversed()),
+        ] {
+            let (_, reset) = bench.one(port, &forged.frame());
+            let (_, on) = bench.one(port, &own.frame());
+            assert_eq!(cookie(&on), cookie(&out));
+            bench.pass(349_000);
+            assert_eq!(live(&bench), 1, "it is as it was");
+            // The appliance returned the forged one late.
+            bench.one(UNDER, &answer(&reset, None));
+            bench.one(port, &own.frame());
+        }
+        bench.pass(349_000);
+        let (_, on) = bench.one(RIGHT, &client(1, ACK).reversed().frame());
+        assert_eq!(cookie(&on), cookie(&out));
+        bench.assert_settled();
+    }
+}
+
+// F-9
+#[test]
+fn a_reset_flow_leaves_soon_though_the_other_end_was_still_sending() {
+    let mut bench = Bench::new(3);
+    bench.one(LEFT, &client(1, SYN).frame());
+    bench.one(RIGHT, &client(1, SYN | ACK).reversed().frame());
+    bench.one(LEFT, &client(1, ACK).frame());
+    bench.one(LEFT, &client(1, RST).frame());
+    for _ in 0..3 {
+        let (_, out) = bench.one(RIGHT, &client(1, ACK | PSH).reversed().frame());
+        bench.one(UNDER, &answer(&out, None));
+    }
+    let (_, out) = bench.one(RIGHT, &client(1, FIN | ACK).reversed().frame());
+    bench.one(UNDER, &answer(&out, None));
+    bench.pass(10_100);
+    assert_eq!(live(&bench), 0);
+}

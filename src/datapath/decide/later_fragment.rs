@@ -38,7 +38,7 @@ fn may_be_stateless(around: &Surroundings<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Debts, Fins, Update};
+    use super::super::{Debts, Ends, Update};
     use super::*;
     use crate::datapath::forwarding::{Condition, Failover, Policy, ResetGuards, UnknownFlow};
     use crate::flow::{FlowState, Timers};
@@ -74,7 +74,8 @@ mod tests {
         FlowFacts {
             state,
             last_seen,
-            fins: Fins::default(),
+            fins: Ends::NONE,
+            resets: Ends::NONE,
             fail_open: false,
             debts: Debts::NONE,
             condition,
@@ -93,7 +94,8 @@ mod tests {
     #[test]
     fn it_goes_on_and_changes_nothing_of_its_flow_whatever_the_state() {
         for state in [FlowState::HalfOpen, FlowState::Established, FlowState::Closed, FlowState::Other] {
-            let stays = Update { state, fins: Fins::default(), fail_open: false, debts: Debts::NONE };
+            let stays =
+                Update { state, fins: Ends::NONE, resets: Ends::NONE, fail_open: false, debts: Debts::NONE };
             let verdict = verdict(Some(flow(state, Condition::Healthy, 5)), &all_resets(), false);
             assert_eq!(verdict, Verdict::Stay(stays), "{state:?}");
         }

@@ -40,7 +40,9 @@ pub struct FlowFacts {
     /// The last packet of either side.
     pub last_seen: Millis,
     /// Which directions have sent a FIN.
-    pub fins: Fins,
+    pub fins: Ends,
+    /// Which directions' resets have closed it, and were the last of theirs.
+    pub resets: Ends,
     /// Whether it was made while no target was healthy (F-6), and no packet of it has found its target
     /// healthy since.
     pub fail_open: bool,
@@ -52,13 +54,42 @@ pub struct FlowFacts {
     pub unhealthy_for: u32,
 }
 
-/// Which directions of a flow have sent a FIN.
+/// Which directions of a flow have done something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fins {
+pub struct Ends {
     /// The direction [`Direction::LowToHigh`].
     pub low: bool,
     /// The direction [`Direction::HighToLow`].
     pub high: bool,
+}
+
+impl Ends {
+    /// Neither has.
+    pub const NONE: Ends = Ends { low: false, high: false };
+
+    /// Whether both have.
+    #[inline]
+    pub fn both(self) -> bool {
+        self.low && self.high
+    }
+
+    /// The same, but for this direction, which has or has not.
+    #[inline]
+    #[must_use]
+    pub fn with(self, sender: Direction, has: bool) -> Ends {
+        match sender {
+            Direction::LowToHigh => Ends { low: has, ..self },
+            Direction::HighToLow => Ends { high: has, ..self },
+        }
+    }
+
+    #[inline]
+    pub(super) fn of(self, sender: Direction) -> bool {
+        match sender {
+            Direction::LowToHigh => self.low,
+            Direction::HighToLow => self.high,
+        }
+    }
 }
 
 /// Which ends of a flow are owed a reset: those that were not told that the gateway ended their
@@ -146,7 +177,9 @@ pub struct Update {
     /// Its state from now on.
     pub state: FlowState,
     /// Its FINs from now on.
-    pub fins: Fins,
+    pub fins: Ends,
+    /// The resets that have closed it, from now on.
+    pub resets: Ends,
     /// Its fail-open mark from now on.
     pub fail_open: bool,
     /// What it owes from now on.

@@ -31,7 +31,8 @@ fn flow(condition: Condition) -> FlowFacts {
     FlowFacts {
         state: FlowState::Established,
         last_seen: Millis(NOW.0 - 1000),
-        fins: Fins::default(),
+        fins: Ends::NONE,
+        resets: Ends::NONE,
         fail_open: false,
         debts: Debts::NONE,
         condition,
@@ -285,7 +286,7 @@ fn after_a_half_open_flow_made_room_its_handshake_goes_on_and_takes_no_more_room
 #[test]
 fn a_first_packet_counts_as_it_would_in_a_flow_that_was_there() {
     let (syn_ack, fin) = (tcp(TcpFlags::SYN | TcpFlags::ACK), tcp(TcpFlags::FIN | TcpFlags::ACK));
-    let (none, low) = (Fins::default(), Fins { low: true, high: false });
+    let (none, low) = (Ends::NONE, Ends { low: true, high: false });
     let cases = [
         (syn(), FlowState::HalfOpen, none),
         // What a flood can be made of must be able to make room.
@@ -296,7 +297,7 @@ fn a_first_packet_counts_as_it_would_in_a_flow_that_was_there() {
         (udp(), FlowState::Other, none),
     ];
     for (packet, state, fins) in cases {
-        let update = Update { state, fins, fail_open: false, debts: Debts::NONE };
+        let update = Update { state, fins, resets: Ends::NONE, fail_open: false, debts: Debts::NONE };
         assert_eq!(first_state(&packet), update, "{packet:?}");
     }
 }
@@ -358,11 +359,49 @@ fn a_flow_opens_with_the_first_packet_without_syn_and_closes_with_both_fins_or_a
 
     let one_fin = after(fin, flow(Healthy));
     assert_eq!(one_fin.state, FlowState::Established);
-    assert_eq!(one_fin.fins, Fins { low: true, high: false });
+    assert_eq!(one_fin.fins, Ends { low: true, high: false });
     let half_closed = FlowFacts { fins: one_fin.fins, ..flow(Healthy) };
     assert_eq!(after(fin, half_closed).state, FlowState::Established, "the same FIN again");
     assert_eq!(after(back(fin), half_closed).state, FlowState::Closed);
-    assert_eq!(after(syn(), half_closed).fins, Fins::default(), "the port is used again");
+    assert_eq!(after(syn(), half_closed).fins, Ends::NONE, "the port is used again");
+}
+
+// F-9
+#[test]
+fn a_reset_whose_sender_goes_on_was_forged_and_closes_nothing() {
+    let after = |packet, flow| match verdict(packet, Some(flow), defaults(), true) {
+        Verdict::Stay(Update { state, fins, resets, .. }) => FlowFacts { state, fins, resets, ..flow },
+        other => panic!("{other:?}"),
+    };
+    let back = |packet: Facts| Facts { direction: Direction::HighToLow, ..packet };
+    let (fin, syn_ack) = (tcp(TcpFlags::FIN | TcpFlags::ACK), tcp(TcpFlags::SYN | TcpFlags::ACK));
+    let (low, high) = (Ends { low: true, high: false }, Ends { low: false, high: true });
+
+    let reset = after(rst(), flow(Healthy));
+    assert_eq!((reset.state, reset.resets), (FlowState::Closed, low));
+    // What the other end sends was on its way; nor does another reset, or a SYN-ACK, show that the end lives.
+    for packet in [back(data()), back(fin), rst(), syn_ack] {
+        assert_eq!(after(packet, reset).state, FlowState::Closed, "{packet:?}");
+    }
+    let again = after(data(), reset);
+    assert_eq!((again.state, again.resets), (FlowState::Established, Ends::NONE));
+    assert_eq!(after(fin, reset).state, FlowState::Established, "and may be closed in order");
+
+    let both = after(back(rst()), reset);
+    assert_eq!(both.resets, Ends { low: true, high: true });
+    let one = after(data(), both);
+    assert_eq!((one.state, one.resets), (FlowState::Closed, high));
+    assert_eq!(after(back(data()), one).state, FlowState::Established, "neither was the end's own");
+
+    // What both FINs have closed stays closed.
+    let finished = after(back(fin), after(fin, flow(Healthy)));
+    assert_eq!(finished.state, FlowState::Closed);
+    let then_reset = after(rst(), finished);
+    for packet in [data(), back(data())] {
+        assert_eq!(after(packet, finished).state, FlowState::Closed);
+        assert_eq!(after(packet, then_reset).state, FlowState::Closed);
+    }
+    assert_eq!(verdict(syn(), Some(reset), defaults(), true), NEW, "a SYN is the port used again");
 }
 
 /// All that `decide` can be asked, with each possible value.
@@ -384,7 +423,8 @@ fn questions() -> impl Iterator<Item = (Facts, Option<FlowFacts>, Policy, bool)>
                 condition: conditions[n / 6 % 5],
                 fail_open: n / 30 % 2 == 1,
                 last_seen: Millis(NOW.0 - [5, 100_000, 1_000_000][n / 60 % 3]),
-                fins: Fins::default(),
+                fins: Ends::NONE,
+                resets: Ends { low: n / 30 % 2 == 1, high: n / 180 % 2 == 1 },
                 debts: Debts { low: n / 180 % 2 == 1, high: n / 360 == 1 },
                 unhealthy_for: 1000,
             };

@@ -466,7 +466,9 @@ impl<'a> Both<'a> {
         let found = self.scan()?;
         let expired = |name: &Name| found.get(name).is_some_and(|record| record.state == FlowState::Expired);
         for name in self.model.lingering() {
-            if !found.contains_key(&name) || expired(&name) {
+            if evicts.contains(&name) && !found.contains_key(&name) {
+                self.model.evicted(&name);
+            } else if !found.contains_key(&name) || expired(&name) {
                 self.model.swept(&name);
                 self.count("swept out");
             }

@@ -234,6 +234,8 @@ pub struct Flow {
     pub phase: Phase,
     pub fin_of_client: bool,
     pub fin_of_server: bool,
+    /// Whose resets have closed it, and were their last packets.
+    reset_by: BTreeSet<Side>,
     /// Its last packet, or its close.
     pub last: u32,
     /// Made while nobody was healthy (F-6), and no packet of it has found its target healthy since.
@@ -711,6 +713,7 @@ impl Model {
                     phase: if name.tcp() { Phase::HalfOpen } else { Phase::Other },
                     fin_of_client: false,
                     fin_of_server: false,
+                    reset_by: BTreeSet::new(),
                     last: self.now,
                     failed_open: !self.somebody_is_healthy(),
                     begun_by: packet.from,
@@ -721,6 +724,8 @@ impl Model {
                 };
                 if !packet.opens() {
                     pass(&mut flow, packet, self.step);
+                    // Of a connection that was never seen a reset is the end.
+                    flow.reset_by.clear();
                 }
                 if self.rejoins && flow.phase == Phase::Established {
                     // It costs who forges it no less room than a SYN.
@@ -770,6 +775,9 @@ impl Model {
             && !over
         {
             let before = flow.phase;
+            if before == Phase::Closed && !inside.rst {
+                return; // It may have been sent before the reset.
+            }
             pass(flow, inside, step);
             if flow.phase == Phase::Closed && before != Phase::Closed {
                 flow.last = now; // F-9: so long after its close
@@ -788,8 +796,17 @@ fn pass(flow: &mut Flow, packet: &Packet, step: u64) {
         Side::Server => flow.fin_of_server |= packet.fin,
     }
     let before = flow.phase;
-    if packet.rst || (flow.fin_of_client && flow.fin_of_server) {
+    if flow.fin_of_client && flow.fin_of_server {
         flow.phase = Phase::Closed;
+        flow.reset_by.clear();
+    } else if packet.rst {
+        flow.phase = Phase::Closed;
+        flow.reset_by.insert(packet.from);
+    } else if flow.phase == Phase::Closed && !packet.syn && flow.reset_by.remove(&packet.from) {
+        // Somebody else sent the reset.
+        if flow.reset_by.is_empty() {
+            flow.phase = Phase::Established;
+        }
     } else if flow.phase == Phase::HalfOpen && !packet.syn {
         flow.phase = Phase::Established;
     }
