@@ -18,7 +18,7 @@ pub use terms::{Debts, Ends, Facts, FlowFacts, Forgot, Surroundings, Then, Updat
 use super::counters::{DropReason, ResetTrigger, Suppressed};
 use super::forwarding::{Condition, Failover, UnknownFlow};
 use super::rates::Drawn;
-use crate::flow::{Direction, Ended, FlowState, expiry};
+use crate::flow::{Ended, FlowState, expiry};
 use crate::wire::tcp::TcpFlags;
 
 /// What to do with a packet that a client or a server sent.

@@ -12,7 +12,7 @@ use super::interfaces::VlanTags;
 use super::links::{LinkTable, MAX_HEADER};
 use crate::flow::{
     Cookie, Direction, Ended, Entry, EntryId, FlowFlags, FlowKey, FlowState, LinkId, NewEntry, NotInserted,
-    Seat, Table, Timers,
+    Table, Timers,
 };
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::wire::ethernet::{ADDRESSES_LEN, HEADER_LEN, Link};
@@ -20,6 +20,7 @@ use crate::wire::packet::{Kind, Packet, protocol};
 use crate::wire::tcp::TcpFlags;
 
 mod resumed;
+mod room;
 
 /// As long as the longest of the timeouts after an overflow or an eviction (A-7, F-9): after it that is over for every load
 /// balancer.
@@ -71,6 +72,8 @@ pub struct Flows {
     last_overflow: Option<Millis>,
     /// When a half-open flow last made room for another.
     pub(super) last_eviction: Option<Millis>,
+    /// The entry that is looked at next for one that may go, where all are of live flows.
+    unanswered_hand: u32,
     /// When a packet was last sent without state.
     last_stateless: Option<Millis>,
     /// Until when TCP packets of no flow may be of a connection that a restart lost.
@@ -87,6 +90,7 @@ impl Flows {
             last_overflow: None,
             last_eviction: None,
             last_stateless: None,
+            unanswered_hand: 0,
             adopt_until: None,
         }
     }
@@ -121,10 +125,16 @@ impl Flows {
     /// The kept link-layer header of a first packet. A routed endpoint keeps none: what comes back leaves
     /// by its routes. `None`: there is no room for it.
     #[inline]
-    pub fn link_of_new(&mut self, arrival: &Arrival, header: &[u8]) -> Option<LinkId> {
+    pub fn link_of_new(
+        &mut self,
+        arrival: &Arrival,
+        header: &[u8],
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> Option<LinkId> {
         match arrival.interface {
             Some(_) => Some(LinkId::NONE),
-            None => self.links.intern(arrival.port, header),
+            None => self.intern((arrival.port, header), None, now, counters),
         }
     }
 
@@ -164,7 +174,7 @@ impl Flows {
         let mut links = [LinkId::NONE; 2];
         links[direction.index()] = link;
         let new = NewEntry { state: update.state, now, target, target_generation, link: links, flags };
-        match self.seat(first.hash, first.key, now) {
+        match self.seat(first.hash, first.key, now, counters) {
             Ok(seat) => {
                 let Flows { table, links, log, last_eviction, .. } = self;
                 let (id, _) = table.take(seat, first.key, new, |id, gone| {
@@ -187,17 +197,6 @@ impl Flows {
             Err(NotInserted::Exists(id)) => Ok(id),
             Err(NotInserted::Full) => Err(NoRoom),
         }
-    }
-
-    /// Finds the place for the flow of a first packet. The table takes note if there is none.
-    #[inline(always)]
-    pub(super) fn seat(&mut self, hash: u64, key: &FlowKey, now: Millis) -> Result<Seat, NotInserted> {
-        let seat = self.table.seat(hash, key);
-        if matches!(seat, Err(NotInserted::Full)) {
-            self.last_overflow = Some(now);
-            self.table.note_overflow(self.last_overflow);
-        }
-        seat
     }
 
     /// Ends a flow: its entry goes. `cause` is why, unless it has ended by itself by now.
@@ -325,12 +324,19 @@ impl Flows {
     /// Notes the link-layer header that a direction's packets have; nearly always it is known
     /// already. False if there is no room to note a new one.
     #[inline]
-    pub fn keep_link(&mut self, id: EntryId, direction: Direction, port: PortId, header: &[u8]) -> bool {
+    pub fn keep_link(
+        &mut self,
+        id: EntryId,
+        direction: Direction,
+        (port, header): (PortId, &[u8]),
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> bool {
         let known = self.table.entry(id).link[direction.index()];
         if self.links.is(known, port, header) {
             return true;
         }
-        let Some(link) = self.links.intern(port, header) else { return false };
+        let Some(link) = self.intern((port, header), Some(id), now, counters) else { return false };
         self.links.hold(link);
         self.links.release(known);
         self.table.entry_mut(id).link[direction.index()] = link;

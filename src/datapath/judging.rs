@@ -357,7 +357,10 @@ impl<B: PacketBuf> Pipeline<B> {
         let follows = arrival.packet.fragment == Fragment::Later && needs_first(&arrival.packet);
         // An entry that goes first leaves room for the new one.
         let seat = self.flows.table.seat(arrival.hash, &arrival.key);
-        let stateless = follows || found.is_none() && matches!(seat, Err(NotInserted::Full));
+        let stateless = follows
+            || found.is_none()
+                && matches!(seat, Err(NotInserted::Full))
+                && !self.flows.would_make_room(self.now);
         let under = if stateless { Under::Stateless } else { Under::NewFlow };
         self.end_at_target(forwarding, frame, arrival, (id, target), under)
     }

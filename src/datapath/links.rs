@@ -217,6 +217,11 @@ impl LinkTable {
         Some(LinkId(fresh))
     }
 
+    /// Whether flows hold all the headers that there is room for.
+    pub fn is_full(&self) -> bool {
+        self.idle_first == NIL
+    }
+
     /// A flow holds the header from now on.
     #[inline]
     pub fn hold(&mut self, id: LinkId) {

@@ -68,7 +68,7 @@ impl<'a> Opening<'a> {
     /// See [`Table::seat`](crate::flow::Table::seat).
     #[inline(always)]
     pub fn seat(&mut self, hash: u64, key: &FlowKey, now: Millis) -> Result<Seat, NotInserted> {
-        self.flows.seat(hash, key, now)
+        self.flows.seat(hash, key, now, self.counters)
     }
 
     /// Makes a flow, whose header is the last one that was asked for. Whoever had to make room for it is ended first.

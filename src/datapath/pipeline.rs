@@ -463,7 +463,8 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(target) = forwarding.targets.get(target_id.index()).and_then(Option::as_ref) else {
             return self.counters.dropped(DropReason::NoTarget);
         };
-        let Some(link) = self.flows.link_of_new(arrival, arrival.link_header(&packet)) else {
+        let header = arrival.link_header(&packet);
+        let Some(link) = self.flows.link_of_new(arrival, header, self.now, &self.counters) else {
             return self.counters.dropped(DropReason::LinkTableFull);
         };
         let mut flow = None;
@@ -528,7 +529,13 @@ impl<B: PacketBuf> Pipeline<B> {
     #[inline]
     fn keep_link(&mut self, id: EntryId, packet: &B, arrival: &Arrival) -> bool {
         let kept = arrival.interface.is_some()
-            || self.flows.keep_link(id, arrival.direction, arrival.port, arrival.link_header(packet));
+            || self.flows.keep_link(
+                id,
+                arrival.direction,
+                (arrival.port, arrival.link_header(packet)),
+                self.now,
+                &self.counters,
+            );
         if !kept {
             self.counters.dropped(DropReason::LinkTableFull);
         }

@@ -307,6 +307,18 @@ impl Table {
         self.bytes
     }
 
+    /// Whether a new flow would find an entry, be it that of one which makes room.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.room().is_some()
+    }
+
+    /// The half-open flow that makes room next, where those that have ended are not enough.
+    #[must_use]
+    pub fn oldest_half_open(&self) -> Option<EntryId> {
+        self.half_open.first(self.header.at(0).changing.half_open).map(EntryId)
+    }
+
     /// The entry that the next new flow will have.
     #[inline(always)]
     fn room(&self) -> Option<Room> {

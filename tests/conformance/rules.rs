@@ -130,7 +130,10 @@ const FLOWS: &[Rule] = &[
     part_own("F-9", "timers of each state; any packet restarts them; a SYN on a closed flow starts anew"),
     aws("F-10", "an expired TCP flow is remembered until its next packet"),
     aws("F-11", "a cookie that no other live flow has; a stale one is dropped"),
-    own("F-12", "a full table evicts closed, expired and half-open flows, then forwards without state"),
+    own(
+        "F-12",
+        "a full table evicts closed, expired and half-open flows, then silent ones that were never answered, then forwards without state",
+    ),
     own("F-13", "no packet waits for a rehash, a resize or a scan; the longest burst is measured"),
     own("F-14", "a SYN on a flow whose target is out starts anew on a healthy one; on by default"),
 ];

@@ -516,3 +516,98 @@ fn a_reset_flow_leaves_soon_though_the_other_end_was_still_sending() {
     bench.pass(10_100);
     assert_eq!(live(&bench), 0);
 }
+
+/// A flow of which both sides were seen, each at its end of the wire.
+fn answered(bench: &mut Bench, port: u16) {
+    bench.one(LEFT, &client(port, SYN).frame());
+    bench.one(RIGHT, &client(port, SYN | ACK).reversed().frame());
+    bench.one(LEFT, &client(port, ACK).frame());
+}
+
+/// A flow that a forger behind one end of the wire has made, with packets of both addresses or of one.
+fn forged(bench: &mut Bench, port: u16) {
+    bench.one(LEFT, &client(port, SYN).frame());
+    let second = if port.is_multiple_of(2) { client(port, ACK) } else { client(port, ACK).reversed() };
+    bench.one(LEFT, &second.frame());
+}
+
+// F-12, F-9
+#[test]
+fn flows_that_were_never_answered_and_are_silent_make_room_when_all_are_established() {
+    for fast_path in [true, false] {
+        let mut bench = Bench::with(3, 1, 64);
+        if !fast_path {
+            bench.workers[0].without_fast_path();
+        }
+        (1..=16).for_each(|port| answered(&mut bench, port));
+        (100..148).for_each(|port| forged(&mut bench, port));
+        let is_stateless = |out: &[u8]| cookie(out) >> 31 == 1;
+        bench.now += 29_999;
+        // One way only, as is allowed, and in use.
+        for port in 100..104 {
+            bench.one(LEFT, &client(port, ACK).frame());
+        }
+        let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
+        assert!(is_stateless(&out), "nobody has been silent for long enough");
+        bench.now += 1;
+        // Some are looked at for each that comes, so that it takes a few to come to them.
+        let mut kept = 0;
+        for port in 9100..9200 {
+            let (_, out) = bench.one(LEFT, &client(port, SYN).frame());
+            if !is_stateless(&out) {
+                kept += 1;
+                bench.one(RIGHT, &client(port, SYN | ACK).reversed().frame());
+                bench.one(LEFT, &client(port, ACK).frame());
+            }
+        }
+        assert_eq!(kept, 44, "all that were forged and silent");
+        assert_eq!(bench.counters[0].flows_evicted.get(), 44);
+        for port in (1..=16).chain(100..104) {
+            let (_, out) = bench.one(LEFT, &client(port, ACK | PSH).frame());
+            assert!(!is_stateless(&out), "{port}");
+        }
+        // A true one that was among them goes on, to the same target.
+        let (_, out) = bench.one(LEFT, &client(110, ACK).frame());
+        assert_eq!(live(&bench), 64);
+        assert!(is_stateless(&out));
+        assert_eq!(bench.drops(), []);
+        bench.assert_settled();
+    }
+}
+
+// F-12, O-4
+#[test]
+fn half_open_flows_let_go_of_the_headers_that_there_is_room_for() {
+    for fast_path in [true, false] {
+        let mut bench = Bench::with(3, 1, 65_536);
+        if !fast_path {
+            bench.workers[0].without_fast_path();
+        }
+        bench.foresees = false;
+        (1..=8).for_each(|port| answered(&mut bench, port));
+        bench.one(LEFT, &client(9, SYN).frame());
+        let from = |station: u32| {
+            let [.., a, b, c] = station.to_be_bytes();
+            Segment {
+                macs: ([2, 0, 0, a, b, c], SERVER_MAC),
+                ..client(10_000 + (station % 50_000) as u16, SYN)
+            }
+        };
+        // More stations than there is room for.
+        for station in 0..40_000 {
+            assert_eq!(bench.one(LEFT, &from(station).frame()).0, UNDER, "station {station}");
+        }
+        assert_eq!(bench.drops(), [], "nobody is dropped for want of room (link_table_full)");
+        // One that has a flow comes by another way: its half-open flow is not the one that goes.
+        let moved = Segment { macs: ([2, 9, 9, 9, 9, 9], SERVER_MAC), ..client(1, ACK) };
+        let (_, out) = bench.one(LEFT, &moved.frame());
+        let back = Segment { macs: moved.macs, ..client(1, ACK) };
+        assert_eq!(bench.one(UNDER, &answer(&out, None)), (RIGHT, back.frame()));
+        for port in 1..=8 {
+            let (_, out) = bench.one(RIGHT, &client(port, ACK | PSH).reversed().frame());
+            bench.one(UNDER, &answer(&out, None));
+        }
+        assert!(bench.counters[0].flows_evicted.get() > 7_000);
+        bench.assert_settled();
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::datapath::forwarding::Policy;
-use crate::flow::Timers;
+use crate::flow::{Direction, Timers};
 use crate::id::Millis;
 
 const NOW: Millis = Millis(1_000_000);

@@ -289,6 +289,8 @@ pub struct Model {
     capacity: usize,
     /// F-12: when each worker last had no room for a flow.
     turned_away: BTreeMap<Worker, u32>,
+    /// F-12: when each worker last sent a packet without state.
+    without_state: BTreeMap<Worker, u32>,
     /// F-12: when a half-open flow of each worker last made room.
     pushed_out: BTreeMap<Worker, u32>,
     /// The flow that is about to begin is that of a handshake which had one.
@@ -311,6 +313,7 @@ impl Model {
             owners,
             capacity,
             turned_away: BTreeMap::new(),
+            without_state: BTreeMap::new(),
             pushed_out: BTreeMap::new(),
             rejoins: false,
             chosen: BTreeMap::new(),
@@ -416,8 +419,19 @@ impl Model {
             }
             After::EndsOwing(owed) => self.ends_owing(&packet.flow, owed),
         }
-        if matches!(fate, Fate::WithoutState(_)) {
-            self.turned_away.insert(self.owners[&packet.flow], self.now);
+        let owner = self.owners[&packet.flow];
+        match &fate {
+            Fate::WithoutState(_) => {
+                self.turned_away.insert(owner, self.now);
+                self.without_state.insert(owner, self.now);
+            }
+            // Of those that a worker would keep, it has room for no more.
+            Fate::Begins { evicts, .. }
+                if evicts.iter().any(|name| self.is_unanswered(&self.flows[name])) =>
+            {
+                self.turned_away.insert(owner, self.now);
+            }
+            _ => {}
         }
         fate
     }
@@ -655,7 +669,20 @@ impl Model {
                 return (Fate::Begins { among, evicts: evicts.collect() }, After::Begins(owed));
             }
         }
+        // Tables of a history are so small that each flow in them is looked at.
+        let unanswered = neighbours.iter().filter(|(_, flow)| self.is_unanswered(flow));
+        let evicts: BTreeSet<Name> = unanswered.map(|(name, _)| **name).collect();
+        if !evicts.is_empty() {
+            return (Fate::Begins { among, evicts }, After::Begins(owed));
+        }
         (Fate::WithoutState(among), After::Forgotten)
+    }
+
+    /// F-12: of a connection of which one side was never heard, and the other is silent.
+    fn is_unanswered(&self, flow: &Flow) -> bool {
+        flow.phase == Phase::Established
+            && flow.heard.len() == 1
+            && self.now.wrapping_sub(flow.last) >= 30_000
     }
 
     /// Among whom a target is chosen.
@@ -745,7 +772,7 @@ impl Model {
         let delivered = Returned::To(inside.from.other());
         if let Some((stickiness, eligible)) = &sent.without_state {
             // F-12: none was sent lately, so that this may be a guess.
-            let lately = self.turned_away.get(&self.owners[&sent.flow]);
+            let lately = self.without_state.get(&self.owners[&sent.flow]);
             if lately.is_none_or(|at| self.now.wrapping_sub(*at) >= self.attributes.established) {
                 return vec![Returned::Stale];
             }

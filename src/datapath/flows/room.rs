@@ -1,0 +1,145 @@
+//! Who makes room for others besides those who wait in the table's own queues for it (F-12).
+//!
+//! **Of entries:** where all are of live flows, a TCP flow goes of which packets of one side alone were ever seen, and none for
+//! [`UNANSWERED_MS`]. That is what a forger leaves behind who sends a SYN and one more packet from an address that is
+//! not theirs. A true connection whose answers take another way (F-9 allows it) is such a flow, too, where it is silent: its
+//! next packet begins it anew, as after any overflow. Linux's connection tracking does the same with what it has not seen
+//! answered (`early_drop`).
+//!
+//! **Of headers:** where flows hold all there is room for, the oldest half-open flows go until one is let go.
+
+use super::{Flows, settle};
+use crate::datapath::counters::WorkerCounters;
+use crate::datapath::flow_log::Why;
+use crate::flow::{Entry, EntryId, FlowKey, FlowState, LinkId, NotInserted, Seat};
+use crate::id::{Millis, PortId};
+
+/// Longer than a connection in use is silent, and than one that was opened waits for what it was opened for.
+const UNANSWERED_MS: u32 = 30_000;
+
+/// Entries that are looked at for each flow that finds no room: they lie side by side, and the hand is round a table of a
+/// million in 125,000 packets.
+const UNANSWERED_STEPS: u32 = 8;
+
+/// Half-open flows that go at most for one header.
+const FLOWS_FOR_A_HEADER: usize = 4;
+
+impl Flows {
+    /// Finds the place for the flow of a first packet. The table takes note if there was none.
+    #[inline(always)]
+    pub(in crate::datapath) fn seat(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> Result<Seat, NotInserted> {
+        match self.table.seat(hash, key) {
+            Err(NotInserted::Full) => self.seat_in_full(hash, key, now, counters),
+            seat => seat,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn seat_in_full(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> Result<Seat, NotInserted> {
+        self.last_overflow = Some(now);
+        self.table.note_overflow(self.last_overflow);
+        let (found, next) = self.look_for_unanswered(now);
+        self.unanswered_hand = next;
+        let Some(id) = found else { return Err(NotInserted::Full) };
+        self.evict(id, now, counters);
+        self.table.seat(hash, key)
+    }
+
+    /// Whether a flow that finds no room would be given some.
+    pub(in crate::datapath) fn would_make_room(&self, now: Millis) -> bool {
+        self.look_for_unanswered(now).0.is_some()
+    }
+
+    /// The next flow that goes, if there is one among the next few entries, and where to look after that.
+    fn look_for_unanswered(&self, now: Millis) -> (Option<EntryId>, u32) {
+        let from = self.unanswered_hand;
+        if self.table.has_room() {
+            // The index has none: another entry does not help.
+            return (None, from);
+        }
+        let capacity = self.table.capacity();
+        let mut found = None;
+        for ahead in 0..UNANSWERED_STEPS.min(capacity) {
+            let number = from.wrapping_add(ahead) % capacity;
+            self.table.scan(number, 1, |id, entry| found = self.is_unanswered(entry, now).then_some(id));
+            if found.is_some() {
+                return (found, (number + 1) % capacity);
+            }
+        }
+        (None, from.wrapping_add(UNANSWERED_STEPS) % capacity)
+    }
+
+    /// Whether only one side of a TCP connection was seen, and is silent. What came in by one end of a wire is of one side,
+    /// whatever its addresses say. Of routed endpoints' flows nothing is known of that.
+    fn is_unanswered(&self, entry: &Entry, now: Millis) -> bool {
+        let port = |link| self.links.get(link).map(|(port, _)| port);
+        let one_sided = match entry.link {
+            [LinkId::NONE, LinkId::NONE] => false,
+            [LinkId::NONE, _] | [_, LinkId::NONE] => true,
+            [low, high] => port(low) == port(high),
+        };
+        one_sided && entry.is_in(FlowState::Established) && now.since(entry.last_seen) >= UNANSWERED_MS
+    }
+
+    /// Ends a flow to make room.
+    pub(super) fn evict(&mut self, id: EntryId, now: Millis, counters: &WorkerCounters) {
+        let Flows { table, links, log, last_eviction, .. } = self;
+        let entry = table.entry(id);
+        if entry.is_in(FlowState::HalfOpen) {
+            *last_eviction = Some(now);
+        }
+        counters.flows_evicted.add(1);
+        settle((links, log), (id, entry), (None, Why::Evicted), counters);
+        self.table.remove(id);
+        counters.flow_entries.set(u64::from(self.table.len()));
+    }
+
+    /// The number of a link-layer header. `None`: there is no room for it, and half-open flows other than `but` have none to
+    /// give.
+    #[inline]
+    pub(super) fn intern(
+        &mut self,
+        (port, header): (PortId, &[u8]),
+        but: Option<EntryId>,
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> Option<LinkId> {
+        self.links.intern(port, header).or_else(|| self.intern_in_full((port, header), but, now, counters))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn intern_in_full(
+        &mut self,
+        (port, header): (PortId, &[u8]),
+        but: Option<EntryId>,
+        now: Millis,
+        counters: &WorkerCounters,
+    ) -> Option<LinkId> {
+        for _ in 0..FLOWS_FOR_A_HEADER {
+            // It may be another reason that it has no number.
+            if !self.links.is_full() {
+                return None;
+            }
+            let oldest = self.table.oldest_half_open().filter(|id| Some(*id) != but)?;
+            self.evict(oldest, now, counters);
+            if let Some(link) = self.links.intern(port, header) {
+                return Some(link);
+            }
+        }
+        None
+    }
+}
