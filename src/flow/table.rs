@@ -39,7 +39,7 @@
 //! the queue first, then the entry, then the bucket that names the entry. Which one that is the entry notes, so that
 //! nothing is hashed, and a flow that is away from home is found at once. Established flows and live flows of other
 //! protocols are in no queue and are never pushed out, however many SYNs arrive. If every entry holds such a flow the
-//! answer is [`NotInserted::Full`], and the caller forwards without state. Entries are given out in the order in which
+//! answer is [`NotInserted::Full`], and the caller has another make room that it knows more of, or forwards without state. Entries are given out in the order in which
 //! they became free, so that an entry rests as long as it can before its cookie's generation moves on (F-11).
 //!
 //! # Why not another

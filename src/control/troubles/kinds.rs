@@ -113,7 +113,7 @@ kinds! {
     DrainReset = "drain-reset", Warning, ["FlowgateFlowsReset"],
         "Flows of a deregistered target were reset in the last minute, as they outlived its drain.",
         "Give drains more time (deregistration_delay.timeout_seconds) if that was not meant.";
-    NoFlowResets = "no-flow-resets", Warning, [],
+    NoFlowResets = "no-flow-resets", Warning, ["FlowgateNoFlowResets"],
         "Packets of no known flow were answered with resets in the last minute, as after a restart or with asymmetric ways.",
         "If the daemon was not just started, see whether both directions of flows come this way.";
     NoListener = "no-listener", Warning, [],
