@@ -256,6 +256,12 @@ impl Workers {
         self.links.iter_mut().map(send).collect()
     }
 
+    /// Whether each worker has room for a message more. What is only asked is not put behind what waits for one that is stuck:
+    /// whoever may but look would make that as long as they like.
+    pub fn have_room(&self) -> bool {
+        self.links.iter().all(|link| link.backlog.is_empty() && link.to.slots() > 0)
+    }
+
     /// Asks every worker for its flows.
     pub fn scan(&mut self, filter: FlowFilter) {
         for link in &mut self.links {
@@ -388,6 +394,7 @@ mod tests {
             workers.advance_clock(ms);
         }
         assert_eq!(workers.links()[0].to_worker(), (4, 996), "four in the ring, and the rest behind it");
+        assert!(!workers.have_room());
         let mut came = Vec::new();
         while workers.links()[0].to_worker() != (0, 0) {
             while let Ok(ToWorker::AdvanceClock(ms)) = inbox.pop() {
@@ -396,5 +403,6 @@ mod tests {
             workers.poll(|_| {});
         }
         assert!(came.into_iter().eq(0..1000));
+        assert!(workers.have_room());
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::service::STUCK;
 use super::{Core, Inner};
 use crate::control::explain::frame::{self, LinkTo};
 use crate::control::explain::story::{Given, Names, tell};
@@ -206,6 +207,9 @@ impl Core {
         let receiver = {
             let mut inner = self.inner.borrow_mut();
             let Inner { enquiries, workers, .. } = &mut *inner;
+            if !workers.have_room() {
+                return Err(NotExplained::Unavailable(STUCK.to_owned()));
+            }
             let begun = enquiries.begin(workers.links().len());
             let Some((number, receiver)) = begun else {
                 return Err(NotExplained::Unavailable(

@@ -33,6 +33,9 @@ use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
 use crate::id::EndpointId;
 
+/// What is said to who asks workers one of which has no room for a message more.
+pub(super) const STUCK: &str = "a worker takes no messages, as it is stuck: flowgate workers shows which";
+
 /// How long the workers may take to walk their tables.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -217,6 +220,9 @@ impl Core {
     ) -> Result<Found, Unavailable> {
         let receiver = {
             let mut inner = self.inner.borrow_mut();
+            if !inner.workers.have_room() {
+                return Err(Unavailable(STUCK.to_owned()));
+            }
             inner.scans = inner.scans.wrapping_add(1);
             let number = inner.scans;
             let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);

@@ -41,6 +41,9 @@ use crate::id::{InterfaceId, TargetId, WorkerId};
 use crate::io::clock::Clock;
 use crate::wire::ethernet::MacAddr;
 
+/// Messages that fit into the ring to the worker.
+const RING: usize = 64;
+
 const OBJECTS: &str = r#"{
     "version": 1,
     "load_balancers": [{ "name": "gw", "listener": { "target_group": "fw" } }],
@@ -94,7 +97,7 @@ impl Bench {
     fn resumed(keeper: SharedKeeper) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let config = crate::control::node::NodeConfig::parse(NODE).unwrap();
-        let (to, inbox) = rtrb::RingBuffer::new(64);
+        let (to, inbox) = rtrb::RingBuffer::new(RING);
         let (says, from) = rtrb::RingBuffer::new(64);
         let counters = Arc::new(WorkerCounters::default());
         let link = WorkerLink::new(WorkerId(0), 1, 1024, Arc::clone(&counters), to, from);

@@ -1,6 +1,7 @@
 //! Scans of the flow tables, whose askers may be gone before the workers are done.
 
 use super::*;
+use crate::control::explain::{Asked, Packets};
 use crate::control::socket::views::FlowQuery;
 use crate::datapath::messages::FlowRecord;
 use crate::flow::FlowState;
@@ -56,5 +57,30 @@ fn what_a_scan_finds_that_nobody_waits_for_any_more_is_not_told_to_the_next() {
         let page = second.await.unwrap();
         let ports: Vec<_> = page.flows.iter().map(|flow| flow.source_port).collect();
         assert_eq!((ports, page.matching), (vec![Some(2)], 1));
+    });
+}
+
+#[test]
+fn questions_to_a_stuck_worker_wait_in_its_ring_alone_and_are_refused_when_that_is_full() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let core = Rc::clone(&bench.core);
+        let waiting = |core: &Core| core.inner.borrow().workers.links()[0].to_worker();
+        let patience = Duration::from_millis(1);
+        let mut refused = None;
+        // It takes nothing out.
+        for _ in 0..2 * RING {
+            if let Ok(answer) = tokio::time::timeout(patience, core.flows(FlowQuery::default())).await {
+                refused = Some(answer);
+                break;
+            }
+        }
+        assert!(refused.unwrap().is_err_and(|why| why.0.contains("stuck")));
+        assert_eq!(waiting(&core), (RING, 0), "what others are told is not kept waiting longer");
+        let packets = Packets::OfCookie { cookie: 0, flags: 0, from_responder: false };
+        let asked = Asked { packets, port: None, endpoint: None };
+        let why = core.explain_packets(asked).await.unwrap_err();
+        assert!(why.to_string().contains("stuck"), "{why}");
+        assert_eq!(waiting(&core), (RING, 0));
     });
 }
