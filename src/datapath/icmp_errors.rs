@@ -3,10 +3,12 @@
 //! [`Allowance`]; an error is a courtesy, and a flood of what causes it must not become a flood of errors
 //! (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
 
+use crate::flow::HashSeed;
 use crate::id::Millis;
 use crate::io::PacketBuf;
 use crate::wire::ethernet;
 use crate::wire::icmp::error::{self, ErrorRefused, IcmpError};
+use crate::wire::ip::IpVersion;
 use crate::wire::packet::Packet;
 
 /// Errors a worker sends in a second at most: a hundred new paths a second learn their MTU at ten lost
@@ -16,43 +18,97 @@ const ERRORS_A_SECOND: u32 = 1000;
 /// Errors a worker sends at once: as many as a burst from each of some ports.
 const ERRORS_AT_ONCE: u32 = 100;
 
-/// A token bucket: how many errors a worker may send now.
-#[derive(Debug)]
-pub struct Allowance {
+/// Of these, errors to the senders of one prefix in a second, and at once: whoever has packets come in under the address of
+/// another makes this much of it at that one, and leaves the rest to others.
+const TO_ONE_A_SECOND: u32 = 100;
+const TO_ONE_AT_ONCE: u32 = 20;
+
+/// Prefixes that are told apart; where there are more, some share. A power of two.
+const PREFIXES: usize = 1024;
+
+/// A token bucket. Empty, and that long ago, is full.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
     /// In thousandths, so that a millisecond's share is whole.
     millitokens: u32,
     filled_at: Millis,
 }
 
-impl Default for Allowance {
-    fn default() -> Allowance {
-        Allowance { millitokens: ERRORS_AT_ONCE * 1000, filled_at: Millis(0) }
+impl Bucket {
+    const fn full(at_once: u32) -> Bucket {
+        Bucket { millitokens: at_once * 1000, filled_at: Millis(0) }
+    }
+
+    fn filled(&self, (a_second, at_once): (u32, u32), now: Millis) -> u32 {
+        let gained = now.since(self.filled_at).saturating_mul(a_second);
+        self.millitokens.saturating_add(gained).min(at_once * 1000)
+    }
+
+    fn fill(&mut self, rate: (u32, u32), now: Millis) {
+        *self = Bucket { millitokens: self.filled(rate, now), filled_at: now };
     }
 }
 
+const TO_ALL: (u32, u32) = (ERRORS_A_SECOND, ERRORS_AT_ONCE);
+const TO_ONE: (u32, u32) = (TO_ONE_A_SECOND, TO_ONE_AT_ONCE);
+
+/// How many errors a worker may send now, and to whom.
+#[derive(Debug)]
+pub struct Allowance {
+    all: Bucket,
+    /// By the hash of the prefix that they go to.
+    each: Box<[Bucket; PREFIXES]>,
+    seed: HashSeed,
+}
+
 impl Allowance {
+    /// All that may be; prefixes are hashed under `seed`.
+    pub fn new(seed: HashSeed) -> Allowance {
+        Allowance {
+            all: Bucket::full(ERRORS_AT_ONCE),
+            each: Box::new([Bucket::full(TO_ONE_AT_ONCE); PREFIXES]),
+            seed,
+        }
+    }
+
     /// Whether [`take`](Allowance::take) would give leave.
-    pub fn allows(&self, now: Millis) -> bool {
-        self.filled(now) >= 1000
+    pub fn allows(&self, about: &Packet, now: Millis) -> bool {
+        let one = self.each[self.place(about)];
+        self.all.filled(TO_ALL, now) >= 1000 && one.filled(TO_ONE, now) >= 1000
     }
 
-    fn filled(&self, now: Millis) -> u32 {
-        let gained = now.since(self.filled_at).saturating_mul(ERRORS_A_SECOND);
-        self.millitokens.saturating_add(gained).min(ERRORS_AT_ONCE * 1000)
-    }
-
-    /// Takes leave to send one error; false if there is none.
-    pub fn take(&mut self, now: Millis) -> bool {
-        self.millitokens = self.filled(now);
-        self.filled_at = now;
-        let Some(left) = self.millitokens.checked_sub(1000) else { return false };
-        self.millitokens = left;
+    /// Takes leave to send one error to the sender of a packet; false if there is none.
+    pub fn take(&mut self, about: &Packet, now: Millis) -> bool {
+        let place = self.place(about);
+        let (all, one) = (&mut self.all, &mut self.each[place]);
+        all.fill(TO_ALL, now);
+        one.fill(TO_ONE, now);
+        let left = (all.millitokens.checked_sub(1000), one.millitokens.checked_sub(1000));
+        let (Some(of_all), Some(of_one)) = left else { return false };
+        (all.millitokens, one.millitokens) = (of_all, of_one);
         true
     }
 
     /// Gives leave back: the error was not sent.
-    pub fn give_back(&mut self) {
-        self.millitokens = self.millitokens.saturating_add(1000);
+    pub fn give_back(&mut self, about: &Packet) {
+        let place = self.place(about);
+        for bucket in [&mut self.all, &mut self.each[place]] {
+            bucket.millitokens = bucket.millitokens.saturating_add(1000);
+        }
+    }
+
+    /// The bucket of a sender's prefix: what one network has as a rule, of which its hosts can forge each other's.
+    fn place(&self, about: &Packet) -> usize {
+        let prefix = match about.version {
+            IpVersion::V4 => about.src >> 8,
+            IpVersion::V6 => about.src >> 64,
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the prefix has 64 bits at most, and a place is taken of the hash"
+        )]
+        let place = self.seed.pair(prefix as u64, about.version.number().into()) as usize % PREFIXES;
+        place
     }
 }
 
@@ -106,16 +162,65 @@ mod tests {
     use crate::io::memory::MemoryBuf;
     use crate::wire::sample;
 
+    fn allowance() -> Allowance {
+        Allowance::new(HashSeed::from_secret(b"a secret of sixteen"))
+    }
+
+    fn from(network: u16, host: u8) -> Packet {
+        let [a, b] = network.to_be_bytes();
+        let bytes = sample::ipv4([10, a, b, host], [198, 51, 100, 2], 17, &sample::udp((1, 2), &[]));
+        Packet::parse(&bytes).unwrap()
+    }
+
     #[test]
     fn a_flood_gets_a_hundred_errors_at_once_and_then_one_a_millisecond() {
-        let mut allowance = Allowance::default();
-        let mut taken = |at| (0..10_000).filter(|_| allowance.take(Millis(at))).count();
+        let mut allowance = allowance();
+        let mut network = 0;
+        let mut taken = |at| {
+            let takes = |_: &u32| {
+                network += 1;
+                allowance.take(&from(network, 1), Millis(at))
+            };
+            (0..2000).filter(takes).count()
+        };
         assert_eq!(taken(5_000), 100);
         assert_eq!(taken(5_000), 0);
         assert_eq!(taken(5_001), 1);
         assert_eq!(taken(5_051), 50);
         assert_eq!(taken(1_000_000), 100, "no more than a bucketful however long it rested");
         assert_eq!(taken(999_000), 0, "a clock that seems to go back gives nothing");
+    }
+
+    #[test]
+    fn one_network_gets_twenty_at_once_and_one_in_ten_milliseconds_and_leaves_the_rest_to_others() {
+        let mut allowance = allowance();
+        let mut taken = |network, at| {
+            (0..1000u32).filter(|n| allowance.take(&from(network, n.to_le_bytes()[0]), Millis(at))).count()
+        };
+        assert_eq!(taken(1, 5_000), 20, "whichever of its hosts");
+        assert_eq!(taken(2, 5_000), 20);
+        assert_eq!(taken(1, 5_009), 0);
+        assert_eq!(taken(1, 5_010), 1);
+        assert_eq!(taken(1, 6_010), 20, "no more than a bucketful");
+        let mut held = 0;
+        for ms in 0..1000 {
+            held += taken(1, 10_000 + ms);
+        }
+        assert!((119..=120).contains(&held), "{held} in a second");
+        for ms in 0..1000 {
+            assert!(allowance.allows(&from(3, 1), Millis(10_000 + ms)));
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_is_given_back_to_both() {
+        let mut allowance = allowance();
+        for _ in 0..1000 {
+            assert!(allowance.take(&from(1, 1), Millis(7)));
+            allowance.give_back(&from(1, 1));
+        }
+        let six = sample::ipv6([1; 16], [2; 16], 17, &sample::udp((1, 2), &[]));
+        assert!(allowance.take(&Packet::parse(&six).unwrap(), Millis(7)));
     }
 
     #[test]

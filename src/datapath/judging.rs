@@ -173,7 +173,9 @@ impl<B: PacketBuf> Pipeline<B> {
         error: IcmpError,
         otherwise: DropReason,
     ) -> Ending {
-        if !self.allowance.allows(self.now) || become_error(frame, link_len, packet, error, source).is_err() {
+        if !self.allowance.allows(packet, self.now)
+            || become_error(frame, link_len, packet, error, source).is_err()
+        {
             return dropped(otherwise);
         }
         Ending::Error(answer_of(error, packet.version))

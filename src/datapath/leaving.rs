@@ -246,7 +246,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(exit) = self.toward(forwarding, endpoint, about.version, about.src) else {
             return dropped(self);
         };
-        if error::judge(packet.bytes(), &about).is_err() || !self.allowance.take(self.now) {
+        if error::judge(packet.bytes(), &about).is_err() || !self.allowance.take(&about, self.now) {
             return dropped(self);
         }
         let headers_len = error::headers_len(about.version);

@@ -139,7 +139,7 @@ impl<B: PacketBuf> Pipeline<B> {
         source: u128,
         otherwise: DropReason,
     ) {
-        if !self.allowance.take(self.now) {
+        if !self.allowance.take(about, self.now) {
             return self.counters.dropped(otherwise);
         }
         match become_error(&mut frame, link_len, about, error, source) {
@@ -148,7 +148,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 self.outbound.send(port, frame, fate, &self.counters);
             }
             Err(refused) => {
-                self.allowance.give_back();
+                self.allowance.give_back(about);
                 self.counters.dropped(match refused {
                     NoError::Refused => otherwise,
                     NoError::NoHeadroom => DropReason::NoHeadroom,

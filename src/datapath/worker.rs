@@ -154,7 +154,7 @@ impl<Q: PortQueue> Worker<Q> {
                 host: parts.host,
                 neighbours: Neighbours::new(NEIGHBOURS, parts.link_seed.clone()),
                 waiting: Waiting::new(parts.link_seed.clone()),
-                allowance: Allowance::default(),
+                allowance: Allowance::new(parts.link_seed.clone()),
                 counters: parts.counters,
                 events: parts.events,
                 choice_seed: parts.choice_seed,

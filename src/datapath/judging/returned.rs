@@ -129,7 +129,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let told = Packet::parse(inner).ok().filter(|about| {
             self.toward(forwarding, endpoint, about.version, about.src).is_some()
                 && error::judge(inner, about).is_ok()
-                && self.allowance.allows(self.now)
+                && self.allowance.allows(about, self.now)
         });
         told.map_or(dropped(reason), |about| Ending::Error(answer_of(error, about.version)))
     }

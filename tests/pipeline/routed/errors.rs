@@ -69,8 +69,8 @@ fn a_flood_at_the_end_of_its_time_is_answered_within_bounds_and_counted_whole() 
     let mut bench = router(1);
     let frame = from_client(&Segment { ttl: 1, ..client(4000, SYN) });
     let answered: usize = (0..500).map(|_| bench.put(LEFT, &frame).len()).sum();
-    assert_eq!(answered, 100);
-    assert_eq!(bench.drops(), [(DropReason::TtlExceeded, 400)]);
+    assert_eq!(answered, 20, "as many at once as one network is told");
+    assert_eq!(bench.drops(), [(DropReason::TtlExceeded, 480)]);
     bench.assert_settled();
 }
 
