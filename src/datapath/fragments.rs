@@ -33,6 +33,10 @@ pub const HELD: usize = 512;
 /// (65,515 / 1,480 bytes, less one), as some senders begin with the last.
 const HELD_OF_ONE: u8 = 44;
 
+/// Datagrams in one chain at most. Under a secret seed none of the chains of a full table is half as long; should
+/// somebody know to make one all the same, the walk along it stays short, and they push out what is of their own making.
+const CHAIN: usize = 32;
+
 /// Datagrams that [`Fragments::expire`] looks at in a round at most: each frees up to 44 buffers.
 const EXPIRE_STEPS: usize = 4;
 
@@ -204,6 +208,7 @@ impl<B> Fragments<B> {
             if self.known.count >= KNOWN {
                 self.forget(self.known.oldest, DropReason::FragmentFull, counters);
             }
+            self.shorten(hash, counters);
             self.insert(hash, datagram)
         });
         let Some(at) = found else { return released };
@@ -251,6 +256,7 @@ impl<B> Fragments<B> {
             if self.waiting.count >= WAITING {
                 self.forget(self.waiting.oldest, DropReason::FragmentFull, counters);
             }
+            self.shorten(hash, counters);
             let at = self.insert(hash, datagram)?;
             self.enter(at, State::Waiting { oldest: NIL, newest: NIL, count: 0 }, now);
             Some(at)
@@ -362,6 +368,19 @@ impl<B> Fragments<B> {
             at = record.next;
         }
         None
+    }
+
+    /// Makes room in a chain that is as long as it may be: its last record goes, which has been there for the longest.
+    fn shorten(&mut self, hash: u64, counters: &WorkerCounters) {
+        let mut at = self.heads.get(usize::from(self.bucket(hash))).copied().unwrap_or(NIL);
+        let (mut last, mut len) = (NIL, 0);
+        while let Some(record) = self.records.get(usize::from(at)) {
+            (last, at) = (at, record.next);
+            len += 1;
+        }
+        if len >= CHAIN {
+            self.forget(last, DropReason::FragmentFull, counters);
+        }
     }
 
     /// A record in its bucket's chain, in no list of ages yet.

@@ -171,6 +171,39 @@ fn a_flood_of_firsts_is_bounded_too() {
     assert_eq!(desk.first(60_000), [1]);
 }
 
+#[test]
+fn a_chain_that_somebody_knew_to_make_stays_short_and_pushes_out_its_own() {
+    let mut desk = Desk::new();
+    let others: Vec<u32> = (0..100).collect();
+    for id in &others {
+        assert!(desk.first(*id).is_empty());
+    }
+    let same = |id| (7, named(id).1);
+    for id in 1000..3000 {
+        let (hash, datagram) = same(id);
+        if id % 2 == 0 {
+            let _ = desk.fragments.first(hash, &datagram, FIRST, desk.now, &desk.counters);
+        } else {
+            desk.fragments.hold(hash, &datagram, (PortId(3), id), desk.now, &desk.counters);
+        }
+        let mut chain = Vec::new();
+        let mut at = desk.fragments.heads[usize::from(desk.fragments.bucket(hash))];
+        while let Some(record) = desk.fragments.records.get(usize::from(at)) {
+            chain.push(at);
+            at = record.next;
+        }
+        assert!(chain.len() <= CHAIN + 1, "one of the others may be there");
+    }
+    let known = |id| desk.fragments.seen(7, &same(id).1, desk.now).is_some();
+    assert!((2970..3000).step_by(2).all(known), "the youngest are known");
+    assert!(!known(2900));
+    let held = (1000..3000).filter(|id| id % 2 == 1).count() as u64;
+    assert_eq!(desk.drops(DropReason::FragmentFull), held - desk.held() as u64, "what goes is counted");
+    for id in others {
+        assert_eq!(desk.later(id), Some(FIRST), "{id}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
