@@ -8,7 +8,7 @@ use std::process::Command;
 /// What we call. Everything else in DPDK's headers stays out of the bindings.
 const FUNCTIONS: &[&str] = &[
     "shim_.*",
-    "rte_eal_(init|cleanup|has_hugepages|get_runtime_dir)",
+    "rte_eal_(init|cleanup|has_hugepages|get_runtime_dir|alarm_set)",
     "rte_version",
     "rte_strerror",
     "rte_openlog_stream",

@@ -16,6 +16,7 @@ use flowgate::control::monitor::metrics::{FAMILIES, Kind};
 use flowgate::control::node::{NodeConfig, node_schema};
 use flowgate::control::socket::methods;
 use flowgate::control::troubles::Kind as TroubleKind;
+use flowgate::io::confine::{ThreadKind, names_of_calls};
 use schemars::Schema;
 use serde_json::Value;
 
@@ -105,6 +106,35 @@ fn the_metrics_are_those_that_are_served() {
         text = format!("{before}{begin}\n{table}\n{end}{after}");
     }
     assert_current(METRICS, &text);
+}
+
+#[test]
+fn the_calls_that_threads_may_make_are_those_of_their_filters() {
+    const PRIVILEGES: &str = "docs/privileges.md";
+    let text = read(PRIVILEGES);
+    let (begin, end) = ("<!-- calls: begin -->\n", "<!-- calls: end -->");
+    let (before, rest) = text.split_once(begin).expect("the page has a place for the calls");
+    let (_, after) = rest.split_once(end).expect("the calls' place has an end");
+    assert_current(PRIVILEGES, &format!("{before}{begin}\n{}\n{end}{after}", call_table()));
+}
+
+/// Each kind of thread, and what it may call in a daemon whose ports are `net_af_packet`.
+fn call_table() -> String {
+    let mut table = "| kind | calls, with `net_af_packet` ports on x86-64 |\n|---|---|\n".to_owned();
+    for (kind, name) in [
+        (ThreadKind::Worker, "worker"),
+        (ThreadKind::Host, "host"),
+        (ThreadKind::Log, "log"),
+        (ThreadKind::FlowLog, "flow log"),
+        (ThreadKind::Files, "files"),
+        (ThreadKind::Dpdk, "DPDK"),
+        (ThreadKind::Control, "control core"),
+    ] {
+        let calls = names_of_calls(kind, &["net_af_packet"]).into_iter();
+        let calls = calls.map(|(call, some)| format!("`{call}`{}", if some { "\\*" } else { "" }));
+        writeln!(table, "| {name} | {} |", calls.collect::<Vec<_>>().join(" ")).expect("a string takes all");
+    }
+    table
 }
 
 /// What CloudWatch calls a Gateway Load Balancer's figures, and those of ours that are the same.

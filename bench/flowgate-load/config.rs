@@ -69,6 +69,10 @@ flows = {flows}
 
 [tables]
 keep = false
+
+# The folder is whoever's who runs flowgate-load.
+[privileges]
+user = "root"
 "#,
         std::process::id()
     );

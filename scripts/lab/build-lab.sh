@@ -44,6 +44,8 @@ build_lab() {
 
 # Writes node.toml and objects.json; HUGEPAGES is always or never.
 write_configuration() {
+    # The daemon's, once it has started, which takes its socket away at the end.
+    chown nobody: "$folder"
     cat >"$folder/node.toml" <<END
 state_directory = "$folder/state"
 objects = "$folder/objects.json"
@@ -62,6 +64,9 @@ idle = "sleep"
 
 [tables]
 keep = false
+
+[privileges]
+user = "nobody"
 
 [[ports]]
 name = "left"

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use crate::io::confine::may_open_files;
+
 /// Panics that are kept until they are told.
 const KEPT: usize = 16;
 
@@ -75,7 +77,8 @@ fn note(panic: &PanicHookInfo<'_>) {
         Place::Control => &CONTROL,
         Place::Conversation => &CONVERSATIONS,
     };
-    let backtrace = Backtrace::capture();
+    // Files with the names of functions are not for every thread to open.
+    let backtrace = if may_open_files() { Backtrace::capture() } else { Backtrace::disabled() };
     let noted = Panic {
         thread: std::thread::current().name().unwrap_or("without a name").to_owned(),
         what: panic.payload_as_str().unwrap_or("a panic without words").to_owned(),

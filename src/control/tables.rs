@@ -27,6 +27,7 @@ use super::resume::{Resume, SharedKeeper};
 use crate::flow::{HashSeed, KeptLinks, Pages, Table, TableError};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::clock::Clock;
+use crate::io::owner::Owner;
 use crate::io::shelf::{Shelf, ShelfError};
 
 /// What tables a node has.
@@ -42,6 +43,8 @@ pub struct Plan<'a> {
     pub capacity: u32,
     /// What pages to ask for.
     pub pages: Pages,
+    /// Whose the tables are: the user that the daemon will be.
+    pub owner: Owner,
     /// The endpoints' names, by their numbers.
     pub endpoints: Vec<String>,
     /// The ports' names, by their numbers.
@@ -145,6 +148,11 @@ impl NodeTables {
     /// Where they are kept.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.shelves.iter().map(Shelf::path)
+    }
+
+    /// Those of them that were another user's until now.
+    pub fn given(&self) -> impl Iterator<Item = &Path> {
+        self.shelves.iter().filter(|shelf| shelf.was_given()).map(Shelf::path)
     }
 
     /// Whether a port is the one that had its number before.

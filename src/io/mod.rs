@@ -2,19 +2,22 @@
 //! packet; DPDK stands behind them in the daemon, plain memory in tests.
 //!
 //! Beside them, what a worker needs of the machine: a [`clock`], a place on a CPU ([`affinity`]),
-//! hugepages, files in memory that outlive the process ([`shelf`]), and the arguments that DPDK is started with ([`eal_config`]). And what the kernel alone knows of
-//! whoever connects to the control socket ([`peer`]).
+//! hugepages, files in memory that outlive the process ([`shelf`]), whose they are ([`owner`]), what is left to it of the kernel
+//! ([`confine`]), and the arguments that DPDK is started with ([`eal_config`]). And what the kernel alone knows of whoever
+//! connects to the control socket ([`peer`]).
 
 use arrayvec::ArrayVec;
 
 pub mod affinity;
 pub mod clock;
+pub mod confine;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod eal_config;
 pub mod hugepages;
 pub mod isa;
 pub mod memory;
+pub mod owner;
 pub mod peer;
 pub mod shelf;
 pub mod tap;

@@ -1,5 +1,8 @@
-//! Files in memory that outlive the process: a folder of a memory file system that is this user's alone, its lock, and the
+//! Files in memory that outlive the process: a folder of a memory file system that is one user's alone, its lock, and the
 //! files in it. Nothing here belongs to anybody else or is touched if it does; what is wrong is one sentence.
+//!
+//! A daemon that starts as root and becomes another [`Owner`] makes everything here that one's at once. What it has left here as
+//! root, before it became anybody, is given to the owner when the folder is taken: who could write to it was root alone.
 //!
 //! The folder's descriptor is kept: its lock is the process's for as long as that lives, and names are looked up below it
 //! and nowhere else.
@@ -8,16 +11,18 @@
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, OFlag, fallocate, open, openat};
+use nix::fcntl::{AtFlags, FallocateFlags, OFlag, fallocate, open, openat};
 use nix::sys::stat::Mode;
 use nix::sys::statfs::{HUGETLBFS_MAGIC, Statfs, TMPFS_MAGIC, fstatfs};
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use nix::unistd::{UnlinkatFlags, fchown, fchownat, geteuid, unlinkat};
 use thiserror::Error;
+
+use super::owner::Owner;
 
 /// What everything here is readable and writable by: its owner.
 const OWN: u32 = 0o600;
@@ -64,29 +69,33 @@ pub enum Found {
 pub struct Shelf {
     path: PathBuf,
     folder: File,
+    owner: Owner,
+    was_given: bool,
     huge_page: Option<usize>,
 }
 
 impl Shelf {
-    /// Takes a folder, which is made if it is not there.
+    /// Takes the owner's folder, which is made if it is not there.
     ///
     /// # Errors
     /// [`ShelfError`].
-    pub fn open(path: &Path) -> Result<Shelf, ShelfError> {
-        match std::fs::DirBuilder::new().mode(0o700).create(path) {
+    pub fn open(path: &Path, owner: Owner) -> Result<Shelf, ShelfError> {
+        let made = match std::fs::DirBuilder::new().mode(0o700).create(path) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(ShelfError::Io { action: "make", path: path.to_owned(), source });
             }
-            _ => {}
-        }
-        Shelf::open_existing(path)
+            made => made.is_ok(),
+        };
+        let mut shelf = Shelf::open_existing(path, owner)?;
+        shelf.was_given &= !made;
+        Ok(shelf)
     }
 
-    /// Takes a folder that is there.
+    /// Takes the owner's folder, which is there.
     ///
     /// # Errors
     /// [`ShelfError`].
-    pub fn open_existing(path: &Path) -> Result<Shelf, ShelfError> {
+    pub fn open_existing(path: &Path, owner: Owner) -> Result<Shelf, ShelfError> {
         let foreign = |what: &str| ShelfError::Foreign { path: path.to_owned(), what: what.to_owned() };
         let failed = |action| move |source| ShelfError::Io { action, path: path.to_owned(), source };
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -98,14 +107,46 @@ impl Shelf {
             Err(error) => return Err(failed("open")(error.into())),
         };
         let about = folder.metadata().map_err(failed("look at"))?;
-        must_be_ours(&about, 0o077, path)?;
+        let is_to_be_given = about.uid() != owner.uid && about.uid() == geteuid().as_raw();
+        if !is_to_be_given {
+            must_be_of(owner, &about, path)?;
+        }
+        must_be_closed(&about, 0o077, path)?;
         let system = fstatfs(&folder).map_err(|error| failed("look at")(error.into()))?;
         let huge_page = huge_page(&system).ok_or_else(|| foreign("is not in a memory file system"))?;
         match folder.try_lock() {
-            Ok(()) => Ok(Shelf { path: path.to_owned(), folder, huge_page }),
-            Err(TryLockError::WouldBlock) => Err(ShelfError::InUse(path.to_owned())),
-            Err(TryLockError::Error(source)) => Err(failed("lock")(source)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ShelfError::InUse(path.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
+        let shelf = Shelf { path: path.to_owned(), folder, owner, was_given: is_to_be_given, huge_page };
+        if is_to_be_given {
+            shelf.give().map_err(failed("give the daemon's user"))?;
+        }
+        Ok(shelf)
+    }
+
+    /// Gives the owner what is in the folder and of the folder's user, and last the folder, so that one that is given in part
+    /// is given the next time.
+    fn give(&self) -> io::Result<()> {
+        let (uid, gid) = self.owner.ids();
+        // By the handle and not by the name, which may be another's by now.
+        for entry in std::fs::read_dir(format!("/proc/self/fd/{}", self.folder.as_raw_fd()))? {
+            let name = entry?.file_name();
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let file = File::from(openat(&self.folder, &*name, flags, Mode::empty())?);
+            let about = file.metadata()?;
+            // What has another name is somebody else's too, and is told when it is looked for.
+            if about.is_file() && about.uid() == geteuid().as_raw() && about.nlink() == 1 {
+                fchownat(&file, "", uid, gid, AtFlags::AT_EMPTY_PATH)?;
+            }
+        }
+        Ok(fchown(&self.folder, uid, gid)?)
+    }
+
+    /// Whether the folder was another user's and was given to its owner just now.
+    pub fn was_given(&self) -> bool {
+        self.was_given
     }
 
     /// Where it is.
@@ -141,7 +182,12 @@ impl Shelf {
         if !about.is_file() {
             return Err(foreign("is no file".to_owned()));
         }
-        must_be_ours(&about, 0o177, &path)?;
+        if about.len() == 0 && about.uid() == geteuid().as_raw() {
+            // Made by a start that ended before it was given to the owner.
+            return Ok(if length == 0 { Found::File(file) } else { Found::OtherLength(0) });
+        }
+        must_be_of(self.owner, &about, &path)?;
+        must_be_closed(&about, 0o177, &path)?;
         if about.nlink() != 1 {
             return Err(foreign(format!("has {} names", about.nlink())));
         }
@@ -158,6 +204,10 @@ impl Shelf {
             .map_err(|error| self.failed("make", name, error))?;
         let file = File::from(made);
         let path = || self.path.join(name);
+        if self.owner.uid != geteuid().as_raw() {
+            let (uid, gid) = self.owner.ids();
+            fchown(&file, uid, gid).map_err(|error| self.failed("give the daemon's user", name, error))?;
+        }
         file.set_len(length).map_err(|source| ShelfError::Io {
             action: "make room in",
             path: path(),
@@ -194,16 +244,20 @@ impl Shelf {
     }
 }
 
-fn must_be_ours(about: &std::fs::Metadata, nobody: u32, path: &Path) -> Result<(), ShelfError> {
-    let foreign = |what| ShelfError::Foreign { path: path.to_owned(), what };
-    let own = geteuid().as_raw();
-    if about.uid() != own {
-        return Err(foreign(format!("belongs to user {}, and the daemon is user {own}", about.uid())));
+fn must_be_of(owner: Owner, about: &std::fs::Metadata, path: &Path) -> Result<(), ShelfError> {
+    if about.uid() == owner.uid {
+        return Ok(());
     }
-    if about.mode() & nobody != 0 {
-        return Err(foreign(format!("has mode {:04o}, which is open to others", about.mode() & 0o7777)));
+    let what = format!("belongs to user {}, and the daemon is user {}", about.uid(), owner.uid);
+    Err(ShelfError::Foreign { path: path.to_owned(), what })
+}
+
+fn must_be_closed(about: &std::fs::Metadata, to: u32, path: &Path) -> Result<(), ShelfError> {
+    if about.mode() & to == 0 {
+        return Ok(());
     }
-    Ok(())
+    let what = format!("has mode {:04o}, which is open to others", about.mode() & 0o7777);
+    Err(ShelfError::Foreign { path: path.to_owned(), what })
 }
 
 /// The reserved pages of a file system's files, if it has such; `None` if they are on a disk.
@@ -274,7 +328,7 @@ mod tests {
 
     fn shelf() -> (tempfile::TempDir, Shelf) {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let shelf = Shelf::open(&folder.path().join("own")).unwrap();
+        let shelf = Shelf::open(&folder.path().join("own"), Owner::present()).unwrap();
         (folder, shelf)
     }
 
@@ -299,9 +353,12 @@ mod tests {
         assert!(matches!(shelf.find("table", 4096), Ok(Found::File(_))));
         assert!(matches!(shelf.find("table", 8192), Ok(Found::OtherLength(4096))));
         let path = folder.path().join("own");
-        assert_eq!(sentence(Shelf::open(&path), &folder), "…/own is in use by another daemon");
+        assert_eq!(
+            sentence(Shelf::open(&path, Owner::present()), &folder),
+            "…/own is in use by another daemon"
+        );
         drop(shelf);
-        let next = Shelf::open(&path).unwrap();
+        let next = Shelf::open(&path, Owner::present()).unwrap();
         assert_eq!(next.huge_page(), None);
         assert!(matches!(next.find("table", 4096), Ok(Found::File(_))));
         assert!(next.create("table", 4096).is_err(), "it is there");
@@ -343,21 +400,95 @@ mod tests {
         drop(shelf);
         let own = folder.path().join("own");
         std::fs::set_permissions(&own, PermissionsExt::from_mode(0o750)).unwrap();
-        let told = sentence(Shelf::open(&own), &folder);
+        let told = sentence(Shelf::open(&own, Owner::present()), &folder);
         assert_eq!(told, "…/own has mode 0750, which is open to others");
         std::fs::set_permissions(&own, PermissionsExt::from_mode(0o700)).unwrap();
         symlink(&own, folder.path().join("link")).unwrap();
-        let told = sentence(Shelf::open(&folder.path().join("link")), &folder);
+        let told = sentence(Shelf::open(&folder.path().join("link"), Owner::present()), &folder);
         assert_eq!(told, "…/link is a symbolic link or no folder");
-        let told = sentence(Shelf::open(&folder.path().join("no/such")), &folder);
+        let told = sentence(Shelf::open(&folder.path().join("no/such"), Owner::present()), &folder);
         assert_eq!(told, "cannot make …/no/such: No such file or directory (os error 2)");
         if geteuid().is_root() {
             std::os::unix::fs::chown(&own, Some(4711), None).unwrap();
-            let told = sentence(Shelf::open(&own), &folder);
+            let told = sentence(Shelf::open(&own, Owner::present()), &folder);
             assert_eq!(told, "…/own belongs to user 4711, and the daemon is user 0");
         }
-        let told = Shelf::open(Path::new("/proc/self")).unwrap_err().to_string();
+        let told = Shelf::open(Path::new("/proc/self"), Owner::present()).unwrap_err().to_string();
         assert!(told.starts_with("/proc/self "), "{told}");
+    }
+
+    const SOMEBODY: Owner = Owner { uid: 4711, gid: 4712 };
+
+    /// Files can be given by root alone.
+    fn is_root() -> bool {
+        let root = geteuid().is_root();
+        if !root {
+            println!("left out: not root");
+        }
+        root
+    }
+
+    fn owner_of(path: &Path) -> Owner {
+        let about = std::fs::symlink_metadata(path).unwrap();
+        Owner { uid: about.uid(), gid: about.gid() }
+    }
+
+    #[test]
+    fn what_root_makes_for_another_user_is_that_ones_from_the_start() {
+        if !is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let own = folder.path().join("own");
+        let shelf = Shelf::open(&own, SOMEBODY).unwrap();
+        assert!(!shelf.was_given(), "it was nobody's before");
+        shelf.create_whole("table", 4096).unwrap();
+        for made in [own.clone(), own.join("table")] {
+            assert_eq!(owner_of(&made), SOMEBODY, "{}", made.display());
+        }
+        drop(shelf);
+        let again = Shelf::open(&own, SOMEBODY).unwrap();
+        assert!(matches!(again.find("table", 4096), Ok(Found::File(_))));
+        // Root's, in a folder that is not root's alone: whoever has the folder may have put it there.
+        std::fs::write(own.join("put"), "root's").unwrap();
+        let told = sentence(again.find("put", 6), &folder);
+        assert_eq!(told, "…/own/put belongs to user 0, and the daemon is user 4711");
+        drop(again);
+        let told = sentence(Shelf::open(&own, Owner::present()), &folder);
+        assert_eq!(told, "…/own belongs to user 4711, and the daemon is user 0");
+    }
+
+    #[test]
+    fn what_root_had_is_given_to_the_user_and_a_start_that_was_cut_short_is_gone_on_with() {
+        if !is_root() {
+            return;
+        }
+        let (folder, shelf) = shelf();
+        let own = folder.path().join("own");
+        for name in ["given", "twice", "table"] {
+            shelf.create(name, 4096).unwrap();
+        }
+        std::fs::hard_link(own.join("twice"), folder.path().join("elsewhere")).unwrap();
+        symlink("/etc/passwd", own.join("link")).unwrap();
+        // The one before got as far as the first file.
+        std::os::unix::fs::chown(own.join("given"), Some(4711), Some(4712)).unwrap();
+        let told = sentence(Shelf::open(&own, SOMEBODY), &folder);
+        assert_eq!(told, "…/own is in use by another daemon");
+        assert_eq!(owner_of(&own).uid, 0, "nothing is given away under a daemon");
+        drop(shelf);
+        let taken = Shelf::open(&own, SOMEBODY).unwrap();
+        assert!(taken.was_given());
+        for given in [own.clone(), own.join("given"), own.join("table")] {
+            assert_eq!(owner_of(&given), SOMEBODY, "{}", given.display());
+        }
+        assert!(matches!(taken.find("table", 4096), Ok(Found::File(_))));
+        assert_eq!(owner_of(&own.join("twice")).uid, 0, "it is somebody else's too");
+        assert_eq!(owner_of(Path::new("/etc/passwd")).uid, 0);
+        // A file that was made and not given yet.
+        std::fs::write(own.join("empty"), "").unwrap();
+        assert!(matches!(taken.find("empty", 4096), Ok(Found::OtherLength(0))));
+        drop(taken);
+        assert!(!Shelf::open(&own, SOMEBODY).unwrap().was_given());
     }
 
     #[test]

@@ -35,6 +35,10 @@ idle = "sleep"
 [tables]
 keep = false
 
+# The test's folders are for nobody else to look into.
+[privileges]
+user = "root"
+
 [eal]
 hugepages = "never"
 file_prefix = "{prefix}"

@@ -23,6 +23,7 @@ mod lab;
 mod laboratory;
 mod logs;
 mod objects;
+mod privileges;
 mod prometheus;
 mod report;
 mod reset;

@@ -134,6 +134,23 @@ def test_configured_and_restarted_it_passes_traffic(host):
     assert len(came) == CONNECTIONS and all(one["asked"] and not one["error"] for one in came), came
 
 
+def test_once_started_it_is_its_own_user_with_one_capability_and_what_it_keeps_is_that_users(host):
+    user, group = (host.run("id", flag, "flowgate").stdout.strip() for flag in ("--user", "--group"))
+    threads = host.run("sh", "-c", f"cat /proc/{host.daemon()}/task/*/status").stdout.split("Name:")[1:]
+    assert {"worker-0", "eal-intr-thread", "log"} <= {thread.split()[0] for thread in threads}, threads
+    for thread in threads:
+        said = dict(line.split(":\t", 1) for line in thread.splitlines()[1:])
+        kept = "0000000000001000" if thread.split()[0] == "flowgated" else "0000000000000000"
+        assert said["Uid"].split() == [user] * 4 and said["Gid"].split() == [group] * 4, thread
+        assert (said["CapPrm"], said["CapEff"], said["NoNewPrivs"], said["Seccomp"]) == (kept, kept, "1", "2"), thread
+        assert int(said["CapBnd"], 16) == 0, thread
+    for place, mode in (
+        ("/var/lib/flowgate", "750"), ("/var/lib/flowgate/objects.json", "640"), ("/var/lib/flowgate/hash-seed", "600"),
+        ("/run/flowgate/flowgated.sock", "660"), ("/dev/shm/flowgate.var-lib-flowgate", "700"), ("/dev/shm/flowgate.var-lib-flowgate/worker-0", "600"),
+    ):  # fmt: skip
+        assert host.run("stat", "--format=%U:%G %a", place).stdout.strip() == f"flowgate:flowgate {mode}", place
+
+
 def test_reloaded_it_takes_the_log_level_and_names_what_waits(host):
     daemon = host.daemon()
     put(host, "etc/flowgate/node.toml", NODE.replace('level = "info"', 'level = "debug"').replace("flows = 16384", "flows = 32768"))

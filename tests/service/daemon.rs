@@ -9,6 +9,12 @@ use tempfile::TempDir;
 /// How long anything may take that a machine of few cores has to do.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Who the daemon becomes once it has started: a user that every machine has. Whoever is not root stays who he is.
+fn user() -> Option<nix::unistd::User> {
+    let root = nix::unistd::geteuid().is_root();
+    root.then(|| nix::unistd::User::from_name("nobody").expect("users are listed").expect("there is one"))
+}
+
 /// A folder with a configuration in it.
 pub struct Place {
     folder: TempDir,
@@ -18,6 +24,10 @@ impl Place {
     /// Where a daemon can be started whose configuration is `node` and what says where its files are.
     pub fn new(node: &str) -> Place {
         let place = Place { folder: tempfile::tempdir().expect("a folder") };
+        if let Some(user) = user() {
+            std::os::unix::fs::chown(place.folder.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+                .expect("as root");
+        }
         place.write(node);
         place
     }
@@ -30,7 +40,8 @@ impl Place {
             "state_directory = \"{folder}/state\"\nsocket.path = \"{folder}/socket\"\n\
              monitor.enabled = false\ntables.keep = false\n"
         );
-        std::fs::write(self.path("node.toml"), head + node).expect("the folder is writable");
+        let user = user().map_or_else(String::new, |user| format!("privileges.user = {:?}\n", user.name));
+        std::fs::write(self.path("node.toml"), head + &user + node).expect("the folder is writable");
     }
 
     /// A file of the place.

@@ -102,7 +102,12 @@ impl Forwarding {
                 text.push('\n');
             }
             let new = self.note.with_extension("new");
-            let mut file = File::create(&new)?;
+            // Made anew: the folder is the daemon's user's, whose links root is not to follow.
+            fs::remove_file(&new).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })?;
+            let mut file = File::create_new(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &self.note)
@@ -172,6 +177,19 @@ mod tests {
         drop(next);
         assert!(host.is_on("eth0"));
         assert_eq!(host.note(), None);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_note_is_not_written_through() {
+        let host = Host::new();
+        let precious = host.0.path().join("shadow");
+        fs::write(&precious, "root:x").unwrap();
+        let draft = host.0.path().join("state").join(NOTE).with_extension("new");
+        std::os::unix::fs::symlink(&precious, &draft).unwrap();
+        let mut forwarding = host.daemon("boot");
+        forwarding.turn_off(&["eth0"]).unwrap();
+        assert_eq!(host.note().as_deref(), Some("boot\neth0\n"));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "root:x");
     }
 
     #[test]

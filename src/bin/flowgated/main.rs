@@ -10,6 +10,7 @@ mod forwarding;
 mod guard;
 mod host;
 mod notify;
+mod privileges;
 mod reload;
 mod service;
 mod start;
@@ -87,6 +88,7 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
         config.agrees_with(&state)?;
         config.elbv2.as_ref().map(Endpoint::check).transpose()?;
         let (_, findings) = guard::survey(&config)?;
+        let rights = privileges::survey(&config)?;
         println!(
             "{} is sound: {} ports, {} endpoints, {} workers, {} load balancers, {} target groups",
             arguments.config.display(),
@@ -98,6 +100,9 @@ fn run(arguments: &Arguments) -> Result<(), Refusal> {
         );
         for finding in findings {
             println!("{}: {}", if finding.is_fault { "warning" } else { "note" }, finding);
+        }
+        for finding in rights {
+            println!("{}: {}", if finding.is_fault { "warning" } else { "note" }, finding.text);
         }
         return Ok(());
     }

@@ -35,6 +35,11 @@ impl Reload {
         Reload { path: path.to_owned(), at_start, log, level_is_given }
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads the file, has what can be changed hold, and says what came of it. The disk is waited for elsewhere.
     pub async fn run(&self) -> String {
         let path = self.path.clone();

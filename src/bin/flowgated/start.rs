@@ -1,8 +1,8 @@
 //! Starting and stopping.
 //!
 //! What can be refused is refused in the order of how much it would leave behind: the configuration, the
-//! lock of the state directory, the socket, the kernel's UDP port, DPDK, memory. Only then are the objects
-//! stored.
+//! lock of the state directory, the socket, the kernel's UDP port, DPDK, memory. Then what only the start needed is
+//! given up (`privileges`), and only then are the objects stored.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -36,7 +36,9 @@ use flowgate::flow::HashSeed;
 use flowgate::id::WorkerId;
 use flowgate::io::affinity;
 use flowgate::io::clock::Clock;
+use flowgate::io::confine::{self, ThreadKind};
 use flowgate::io::dpdk::{Mbuf, Queue, WorkerThread};
+use flowgate::io::owner::Owner;
 use flowgate::io::tap::Tap;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -47,6 +49,7 @@ use super::facts::{node_facts, static_neighbours};
 use super::guard::{Guard, survey};
 use super::host::Host;
 use super::notify::Notify;
+use super::privileges::{self, Privileges};
 use super::reload::Reload;
 use super::service::Told;
 use super::stops::Stops;
@@ -60,16 +63,29 @@ const LAST_RECORDS: Duration = Duration::from_millis(500);
 
 /// Runs the daemon until it is told to stop.
 pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Reload) -> Result<(), Refusal> {
+    let privileges = Privileges::begin(config)?;
+    for privileges::Finding { text, .. } in
+        privileges::survey(config)?.into_iter().filter(|found| found.is_fault)
+    {
+        tracing::warn!(name: "privileges_kept", "{text}");
+    }
     let notify = Notify::from_environment()?;
     let mut store = Store::open(&config.state_directory)?;
     let (state, is_seed) = store.load(config.objects.as_deref())?;
     config.agrees_with(&state)?;
     raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_start(|| {
+            if let Err(error) = confine::enter(ThreadKind::Files) {
+                tracing::error!(name: "thread_not_confined", %error, "a thread keeps rights that it does not need");
+            }
+        })
+        .build()?;
     // From here on a signal ends the run in order: what was changed in the kernel is put back.
     let (stops, hangups) = Stops::new(&runtime)?;
     let Socket { path, group, mode } = &config.socket;
-    let listener = ControlListener::bind(path, group.as_deref(), mode.bits())?;
+    let listener = ControlListener::bind_for(path, group.as_deref(), mode.bits(), privileges.owner())?;
     let endpoint = config.elbv2.as_ref().map(elbv2::Endpoint::bind).transpose()?;
     let monitor = monitor::Endpoint::bind(&config.monitor)?;
     let (kernel_links, findings) = survey(config)?;
@@ -86,13 +102,15 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
         tracing::warn!(name: "idle", "the configuration has no ports: nothing is forwarded and no port is touched; `flowgate` says what to do next");
     }
     let start = || if config.is_idle() { Ok(Devices::none()) } else { Devices::start(config) };
-    let (devices, mut tables) = tables::open_beside(config, start)?;
+    let (devices, mut tables) =
+        tables::open_beside(config, privileges.owner().unwrap_or_else(Owner::present), start)?;
     let devices = Rc::new(devices);
     let Host { interfaces, mover, ports: host_ports, watched } = Host::start(config, &devices)?;
     let clock = tables.clock.clone();
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
     let facts = node_facts(config, &devices, interfaces);
     let (links, workers) = build_workers(config, &devices, &seed, &mut tables, host_ports)?;
+    privileges.give_up(config, reload.path(), &devices)?;
     // An idle node is not set up yet: a document that it is given with its ports is still to seed it.
     if is_seed && !(config.is_idle() && config.objects.is_none()) {
         // What is stored already need not be again: a full disk keeps nobody from a restart.
@@ -266,7 +284,12 @@ impl Threads {
                 let on_time = if idle == Idle::Poll { Ok(()) } else { affinity::wake_on_time() };
                 let begun = affinity::pin_to(core)
                     .map_err(|error| error.to_string())
-                    .and_then(|()| WorkerThread::register(&eal).map_err(|error| error.to_string()));
+                    .and_then(|()| WorkerThread::register(&eal).map_err(|error| error.to_string()))
+                    .and_then(|registered| {
+                        confine::enter(ThreadKind::Worker)
+                            .map(|()| registered)
+                            .map_err(|error| format!("worker {number}: {error}"))
+                    });
                 let registered = match begun {
                     Ok(registered) => registered,
                     Err(error) => {
@@ -309,6 +332,10 @@ impl Threads {
             let registered = WorkerThread::register(&eal);
             if let Err(error) = &registered {
                 tracing::warn!(name: "host_thread_unknown", %error, "the host's thread is not known to DPDK");
+            }
+            if let Err(error) = confine::enter(ThreadKind::Host) {
+                tracing::error!(name: "host_thread_ends", %error, "the host's thread cannot give up its rights, and ends");
+                return;
             }
             mover.run(&stop);
             drop(mover);

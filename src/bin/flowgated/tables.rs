@@ -3,11 +3,12 @@
 use flowgate::control::node::{HugePages, NodeConfig};
 use flowgate::control::tables::{NodeTables, Outcome, Plan};
 use flowgate::flow::Pages;
+use flowgate::io::owner::Owner;
 
 use super::Refusal;
 
 /// What tables the configuration asks for.
-pub fn plan(config: &NodeConfig) -> Plan<'_> {
+pub fn plan(config: &NodeConfig, owner: Owner) -> Plan<'_> {
     Plan {
         settings: &config.tables,
         state_directory: &config.state_directory,
@@ -16,6 +17,7 @@ pub fn plan(config: &NodeConfig) -> Plan<'_> {
         capacity: config.workers.flow_capacity(),
         pages: if config.eal.hugepages == HugePages::Never { Pages::Small } else { Pages::Huge },
         endpoints: config.endpoints.iter().map(|endpoint| endpoint.name.to_string()).collect(),
+        owner,
         ports: config.ports.iter().map(|port| port.name.to_string()).collect(),
     }
 }
@@ -24,15 +26,22 @@ pub fn plan(config: &NodeConfig) -> Plan<'_> {
 /// ones after it, which takes the memory that is left.
 pub fn open_beside<T>(
     config: &NodeConfig,
+    owner: Owner,
     start: impl FnOnce() -> Result<T, Refusal>,
 ) -> Result<(T, NodeTables), Refusal> {
-    let plan = plan(config);
+    let plan = plan(config, owner);
     let (started, looked) = std::thread::scope(|scope| {
         let looking = scope.spawn(|| NodeTables::look(&plan));
         (start(), looking.join())
     });
     let (started, looked) = (started?, looked.map_err(|_| "looking at the flow tables failed")??);
     let tables = looked.make(&plan)?;
+    for folder in tables.given() {
+        tracing::info!(
+            name: "flow_tables_given", folder = %folder.display(), to = owner.uid,
+            "the flow tables' folder and what is in it is given to the daemon's user"
+        );
+    }
     tell(&tables);
     Ok((started, tables))
 }

@@ -22,6 +22,7 @@ use crate::datapath::counters::WorkerCounters;
 use crate::datapath::flow_log::{FlowLog, FlowReport, Sampling};
 use crate::flow::{Accounts, HashSeed, Pages};
 use crate::io::clock::Clock;
+use crate::io::confine::{self, ThreadKind};
 
 /// Reports that fit into a worker's ring.
 const RING: usize = 1 << 16;
@@ -164,6 +165,12 @@ pub fn start(
     let interim_ms = options.interim.map(|time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
     let own = Arc::clone(&shared);
     let run = move || {
+        if let Err(error) = confine::enter(ThreadKind::FlowLog) {
+            // As below.
+            give.send(Err(error.to_string())).ok();
+            own.over.store(true, Ordering::Release);
+            return;
+        }
         let sampling = Sampling { seed, one_in };
         match make(&workers, &sampling, interim_ms) {
             Ok((logs, rings)) => {

@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::io::confine::{self, ConfineError, ThreadKind};
+
 /// Lines that wait at most.
 const QUEUE: usize = 4096;
 
@@ -81,7 +83,11 @@ impl Writer {
         let (give, given) = sync_channel(1);
         let thread = std::thread::Builder::new().name("log".to_owned());
         let sunk = Arc::clone(&self.sunk);
-        match thread.spawn(move || given.recv().map(|out| write_all(out, &jobs, &sunk))) {
+        let run = move || {
+            let confined = confine::enter(ThreadKind::Log);
+            given.recv().map(|out| write_all(out, &jobs, &sunk, confined))
+        };
+        match thread.spawn(run) {
             // It waits for it.
             Ok(_) => give.send(out).map_err(|_| std::io::ErrorKind::BrokenPipe.into()),
             Err(error) => {
@@ -133,7 +139,12 @@ impl Sunk {
     }
 }
 
-fn write_all(mut out: Out, jobs: &Receiver<Job>, sunk: &Sunk) {
+fn write_all(mut out: Out, jobs: &Receiver<Job>, sunk: &Sunk, confined: Result<(), ConfineError>) {
+    if let Err(error) = confined {
+        // The log cannot say so through itself here; and who has more rights than it should must not go on.
+        writeln!(out, "flowgated: the log's thread: {error}").ok();
+        return;
+    }
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Line(line) => {

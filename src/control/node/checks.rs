@@ -41,6 +41,7 @@ impl NodeConfig {
         self.check_socket()?;
         self.check_elbv2()?;
         self.check_flow_log()?;
+        self.check_privileges()?;
         self.check_eal()?;
         if self.is_idle() {
             return self.check_idle();

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{ConfigError, NodeConfig};
 use crate::control::flow_log::{FileName, KeepFiles, OneIn, Options, RotateMb};
 use crate::control::socket::methods::flow_log::{InterimSeconds, StartFlowLog};
+use crate::control::store::FLOW_LOGS;
 
 /// `[flow_log]`: where records of flows go. With `file` or `ipfix` a flow log is on from the start; without either one
 /// is started by `flowgate flow-log start`, which has values of its own for all but `directory`.
@@ -42,7 +43,7 @@ impl FlowLog {
     /// The folder that files of records are in.
     #[must_use]
     pub fn folder(&self, state_directory: &Path) -> PathBuf {
-        self.directory.clone().unwrap_or_else(|| state_directory.join("flow-logs"))
+        self.directory.clone().unwrap_or_else(|| state_directory.join(FLOW_LOGS))
     }
 
     /// The log to begin with, if there is one.

@@ -16,6 +16,7 @@ mod error;
 mod flow_log;
 mod interfaces;
 mod monitor;
+mod privileges;
 mod routing;
 mod sections;
 mod tables;
@@ -34,6 +35,7 @@ pub use error::ConfigError;
 pub use flow_log::FlowLog;
 pub use interfaces::{Interface, NodeInterface, NodeRoute, Route};
 pub use monitor::Monitor;
+pub use privileges::{Privileges, Seccomp};
 pub use sections::{
     Eal, Endpoint, HugePages, Log, LogFormat, LogLevel, Neighbour, Port, Socket, SocketMode, Underlay,
     WorkerIdle, Workers,
@@ -75,6 +77,9 @@ pub struct NodeConfig {
     /// The monitoring endpoint.
     #[serde(default)]
     pub monitor: Monitor,
+    /// What is left to the daemon once it has started.
+    #[serde(default)]
+    pub privileges: Privileges,
     /// DPDK's environment.
     #[serde(default)]
     pub eal: Eal,

@@ -7,12 +7,13 @@
 #![forbid(unsafe_code)]
 
 use super::role::Admins;
+use crate::io::owner::Owner;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::unistd::{Group, geteuid};
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -57,23 +58,40 @@ pub struct ControlListener {
 
 impl ControlListener {
     /// Listens at `path`, with the permissions `mode` and the group `group` if one is named. The folder is
-    /// made if only its last part is missing, and then open to look into: who may connect is the socket's to say.
+    /// made if only its last part is missing, and then open to whom the socket is.
     ///
     /// # Errors
     /// [`BindError`]; nothing is left behind then.
     pub fn bind(path: &Path, group: Option<&str>, mode: u32) -> Result<Self, BindError> {
+        ControlListener::bind_for(path, group, mode, None)
+    }
+
+    /// The same for a daemon that will be another user: socket and folder, if it is made, are that one's.
+    ///
+    /// # Errors
+    /// As [`bind`](ControlListener::bind).
+    pub fn bind_for(
+        path: &Path,
+        group: Option<&str>,
+        mode: u32,
+        owner: Option<Owner>,
+    ) -> Result<Self, BindError> {
         let failed = |step| move |source| BindError::Io { path: path.to_owned(), step, source };
         let group = group.map(find_group).transpose().map_err(|error| match error {
             GroupError::Unknown(name) => BindError::NoSuchGroup(name),
             GroupError::Io(source) => failed("looking up the group")(source),
         })?;
+        let uid = owner.map(|owner| owner.uid);
+        let group = group.or(owner.map(|owner| owner.gid));
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
         if !folder.exists() {
             fs::create_dir(folder).map_err(failed("making its folder"))?;
-            fs::set_permissions(folder, Permissions::from_mode(0o755))
+            let open_to = if mode & 0o007 == 0 { 0o750 } else { 0o755 };
+            chown(folder, uid, group)
+                .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(open_to)))
                 .map_err(failed("opening its folder"))?;
         }
         // Held from the look at what is there until our own file is in place.
@@ -90,10 +108,19 @@ impl ControlListener {
         }
         let listener = UnixListener::bind(&draft).map_err(failed("binding"))?;
         let placed = (|| {
-            chown(&draft, None, group).map_err(failed("giving it to its group"))?;
-            fs::set_permissions(&draft, Permissions::from_mode(mode)).map_err(failed("setting its mode"))?;
+            // By a handle: in a folder of the daemon's user the name may lead elsewhere by now.
+            let flags = libc::O_PATH | libc::O_NOFOLLOW;
+            let file = OpenOptions::new().read(true).custom_flags(flags).open(&draft);
+            let file = file.map_err(failed("looking at it"))?;
+            let made = file.metadata().map_err(failed("looking at it"))?;
+            if !made.file_type().is_socket() {
+                return Err(BindError::NotASocket(draft.clone()));
+            }
+            let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+            chown(&handle, uid, group).map_err(failed("giving it to its user and group"))?;
+            fs::set_permissions(&handle, Permissions::from_mode(mode)).map_err(failed("setting its mode"))?;
             listener.set_nonblocking(true).map_err(failed("making it non-blocking"))?;
-            let made = fs::symlink_metadata(&draft).map_err(failed("looking at it"))?;
+            let made = file.metadata().map_err(failed("looking at it"))?;
             fs::rename(&draft, path).map_err(failed("putting it in its place"))?;
             Ok(made)
         })();
@@ -102,7 +129,7 @@ impl ControlListener {
                 listener,
                 path: path.to_owned(),
                 identity: (made.dev(), made.ino()),
-                admins: Admins { uid: geteuid().as_raw(), gid: made.gid() },
+                admins: Admins { uid: uid.unwrap_or_else(|| geteuid().as_raw()), gid: made.gid() },
             }),
             Err(error) => {
                 // The first error is the one to tell.
@@ -217,11 +244,39 @@ mod tests {
         }
         let listener = ControlListener::bind(&path, None, 0o660).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o660);
-        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o7777, 0o755);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o7777, 0o750);
         assert_eq!(names(path.parent().unwrap()), ["s.sock"]);
         UnixStream::connect(&path).unwrap();
         drop(listener);
         assert!(names(path.parent().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn whoever_may_connect_finds_the_socket_in_the_folder_that_is_made_and_nobody_else_looks_into_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode_for = |mode: u32| {
+            let path = folder.path().join(format!("{mode:o}/s.sock"));
+            let _listener = ControlListener::bind(&path, None, mode).unwrap();
+            fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o7777
+        };
+        assert_eq!([0o600, 0o660, 0o666].map(mode_for), [0o750, 0o750, 0o755]);
+    }
+
+    #[test]
+    fn a_daemon_that_will_be_another_user_has_socket_and_folder_of_that_users() {
+        if !geteuid().is_root() {
+            println!("left out: not root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made/s.sock");
+        let owner = Owner { uid: 70, gid: 80 };
+        let listener = ControlListener::bind_for(&path, None, 0o660, Some(owner)).unwrap();
+        for made in [&path, path.parent().unwrap()] {
+            let found = fs::metadata(made).unwrap();
+            assert_eq!((found.uid(), found.gid()), (70, 80), "{}", made.display());
+        }
+        assert_eq!((listener.admins().uid, listener.admins().gid), (70, 80));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -104,8 +104,11 @@ impl Disk for RealDisk {
     type File = File;
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(path) {
-            Ok(bytes) => Ok(Some(bytes)),
+        // Root reads here what is another user's: not what that one's links lead to.
+        let mut bytes = Vec::new();
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+        match file.and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -18,7 +18,7 @@ mod versions;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use self::disk::{Disk as _, RealDisk};
@@ -29,7 +29,10 @@ use super::model::{ChangeRecord, ModelError, State};
 use super::node::{HashSeed, NodeConfig};
 
 const OBJECTS: &str = "objects.json";
-const HISTORY: &str = "history";
+/// The folder of the states before the present one, in the state directory.
+pub const HISTORY: &str = "history";
+/// The folder of flow logs, in the state directory where the configuration gives no other.
+pub const FLOW_LOGS: &str = "flow-logs";
 const HASH_SEED: &str = "hash-seed";
 const LOCK: &str = "lock";
 const FAILOVERS: &str = "failovers.json";
@@ -122,8 +125,15 @@ impl Store {
             .create(true)
             .truncate(false)
             .mode(SHARED)
+            // Root writes here for a user whose folder it is: not to where that one's links lead.
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(io_error("open the lock", &path))?;
+        if lock.metadata().is_ok_and(|about| about.nlink() > 1) {
+            return Err(io_error("use the lock, which has another name elsewhere", &path)(
+                io::ErrorKind::InvalidInput.into(),
+            ));
+        }
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -211,8 +221,8 @@ impl Store {
             return parse_hash_seed(path, &text);
         }
         let path = self.directory.join(HASH_SEED);
-        match read_if_there(&path).map_err(io_error("read the hash seed", &path))? {
-            Some(text) => parse_hash_seed(&path, &text),
+        match RealDisk.read(&path).map_err(io_error("read the hash seed", &path))? {
+            Some(text) => parse_hash_seed(&path, &String::from_utf8_lossy(&text)),
             None => {
                 let source = Path::new("/dev/urandom");
                 let mut seed = [0; 32];
@@ -273,14 +283,6 @@ fn remedy(error: &io::Error) -> &'static str {
 
 fn parse_hash_seed(path: &Path, text: &str) -> Result<HashSeed, StoreError> {
     text.trim_end().parse().map_err(|fault| StoreError::HashSeed { path: path.to_owned(), fault })
-}
-
-fn read_if_there(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Who has the lock, as far as the lock file tells: it may just be being written.

@@ -87,6 +87,31 @@ fn a_second_daemon_is_told_which_process_has_the_directory() {
     Store::open(folder.path()).expect("free again");
 }
 
+// Root opens the folder of a user whom somebody may have become.
+#[test]
+fn links_in_the_folder_are_neither_written_nor_read_through() {
+    let folder = folder();
+    let (state, precious) = (folder.path().join("state"), folder.path().join("shadow"));
+    fs::create_dir(&state).expect("made");
+    fs::write(&precious, "root:x").expect("written");
+    let told = |refused: Result<Store, StoreError>| refused.expect_err("refused").to_string();
+    std::os::unix::fs::symlink(&precious, state.join(LOCK)).expect("made");
+    assert!(
+        told(Store::open(&state)).contains("lock: cannot open the lock: Too many levels of symbolic links")
+    );
+    fs::remove_file(state.join(LOCK)).expect("there");
+    fs::hard_link(&precious, state.join(LOCK)).expect("made");
+    assert!(told(Store::open(&state)).contains("cannot use the lock, which has another name elsewhere"));
+    fs::remove_file(state.join(LOCK)).expect("there");
+    for name in [OBJECTS, HASH_SEED] {
+        std::os::unix::fs::symlink(&precious, state.join(name)).expect("made");
+    }
+    let mut store = Store::open(&state).expect("free");
+    assert!(store.load(None).expect_err("refused").to_string().contains("symbolic links"));
+    assert!(store.hash_seed(&node("")).expect_err("refused").to_string().contains("symbolic links"));
+    assert_eq!(fs::read_to_string(&precious).expect("there"), "root:x");
+}
+
 #[test]
 fn a_lock_file_that_a_killed_daemon_left_behind_is_no_lock() {
     let folder = folder();

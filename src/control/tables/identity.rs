@@ -73,7 +73,7 @@ impl Identity {
             layout: layout(),
             making: 0,
             boot: boot(),
-            owner: geteuid().as_raw(),
+            owner: plan.owner.uid,
             workers: plan.workers,
             capacity: plan.capacity,
             seed: [0; 8],
@@ -112,10 +112,14 @@ impl Identity {
         Keeper::in_file(file, Doubled::size(ROOM))
     }
 
-    /// Whether they were made since the machine was started, and by the daemon's own user.
+    /// Whether they were made since the machine was started, and are the daemon's user's.
     pub(super) fn is_of_here(&self, plan: &Plan<'_>) -> bool {
-        let now = Identity::of(plan);
-        self.boot == now.boot && self.owner == now.owner
+        self.boot == boot() && self.is_the_users(plan)
+    }
+
+    /// Whether they are the daemon's user's, or were root's: those are given to the user with the folder, which was root's alone.
+    fn is_the_users(&self, plan: &Plan<'_>) -> bool {
+        self.owner == plan.owner.uid || self.owner == geteuid().as_raw()
     }
 
     /// Why a plan cannot go on with these tables, if it cannot.
@@ -125,7 +129,7 @@ impl Identity {
         if self.boot != now.boot {
             return Some("the machine was started anew since, or they are of another".to_owned());
         }
-        if self.owner != now.owner {
+        if !self.is_the_users(plan) {
             return Some(format!("they are user {}'s, and the daemon is user {}", self.owner, now.owner));
         }
         if self.layout != now.layout {

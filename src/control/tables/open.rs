@@ -13,6 +13,7 @@ use crate::flow::{
 };
 use crate::id::{Millis, WorkerId};
 use crate::io::clock::Clock;
+use crate::io::owner::Owner;
 use crate::io::shelf::{Found, HugeMount, Shelf, ShelfError, huge_mounts};
 
 /// Tables that nobody has worked on for so long have no live flow, and their times would soon seem to lie ahead.
@@ -68,12 +69,12 @@ pub(super) fn look(plan: &Plan<'_>) -> Result<Looked, TablesError> {
     let folder = plan.settings.folder(plan.state_directory);
     if !plan.settings.keep {
         // Memory that an earlier daemon has left is not to lie about for ever.
-        if let Ok(shelf) = Shelf::open_existing(&folder) {
-            clear(&shelf);
+        if let Ok(shelf) = Shelf::open_existing(&folder, plan.owner) {
+            clear(&shelf, plan.owner);
         }
         return Ok(Looked(Seen::NoRoom(Outcome::Off)));
     }
-    let shelf = match Shelf::open(&folder) {
+    let shelf = match Shelf::open(&folder, plan.owner) {
         Ok(shelf) => shelf,
         Err(error @ ShelfError::InUse(_)) => return Err(TablesError::InUse(error)),
         Err(error) => return Ok(Looked(Seen::NoRoom(Outcome::NotKept(error.to_string())))),
@@ -120,14 +121,14 @@ impl Looked {
             Seen::NoRoom(outcome) => return in_own_memory(plan, outcome, None),
             Seen::Room(shelf, outcome, known) => (shelf, outcome, known),
         };
-        clear(&shelf);
+        clear(&shelf, plan.owner);
         let mut tables = match make(plan, &shelf, outcome.clone()) {
             Ok(mut tables) => {
                 tables.shelves.push(shelf);
                 tables
             }
             Err(why) => {
-                clear(&shelf);
+                clear(&shelf, plan.owner);
                 let lost = if let Outcome::Lost(lost) = outcome { Some(lost) } else { None };
                 in_own_memory(plan, Outcome::NotKept(why), lost)?
             }
@@ -177,13 +178,13 @@ fn pages(shelf: &Shelf, transparent: bool) -> FilePages {
 
 /// Takes the names of a former making away. What was not ours would not have come so far, but for names that were never
 /// looked at; these stay.
-fn clear(shelf: &Shelf) {
+fn clear(shelf: &Shelf, owner: Owner) {
     // However long another version has made it.
     let length = if let Ok(Found::OtherLength(length)) = shelf.find(NAME, LENGTH) { length } else { LENGTH };
     let node = shelf.find(NAME, length).ok();
     if let Some(Found::File(file)) = node
         && let Ok(Ok(Identity { folder: Some(folder), .. })) = Identity::read(file)
-        && let Ok(other) = Shelf::open_existing(&folder)
+        && let Ok(other) = Shelf::open_existing(&folder, owner)
     {
         clear_tables(&other);
     }
@@ -235,7 +236,8 @@ fn find(plan: &Plan<'_>, shelf: &Shelf) -> Result<Option<NodeTables>, Wrong> {
     }
     let mut resume =
         keeper.last().cloned().ok_or_else(|| useless("what their flows' targets are was damaged"))?;
-    let other = identity.folder.as_deref().map(Shelf::open_existing).transpose()?;
+    let other =
+        identity.folder.as_deref().map(|folder| Shelf::open_existing(folder, plan.owner)).transpose()?;
     let same_endpoints = Identity::same(&identity.endpoints, &plan.endpoints);
     let look = Look { plan, identity: &identity, shelf: other.as_ref().unwrap_or(shelf) };
     let (workers, came) = look.all(&resume, &same_endpoints)?;
@@ -254,6 +256,7 @@ fn find(plan: &Plan<'_>, shelf: &Shelf) -> Result<Option<NodeTables>, Wrong> {
     let next = Identity {
         endpoints: plan.endpoints.clone(),
         ports: plan.ports.clone(),
+        owner: plan.owner.uid,
         adopt_until_boot_ms: begins.max(adopts_still(&identity, plan)),
         ..identity.clone()
     };
@@ -394,7 +397,7 @@ fn make(plan: &Plan<'_>, shelf: &Shelf, outcome: Outcome) -> Result<NodeTables, 
             return Ok(NodeTables { shelves: vec![huge], ..tables });
         }
         clear_tables(&huge);
-        clear(shelf);
+        clear(shelf, plan.owner);
     }
     make_in(plan, shelf, None, outcome)
 }
@@ -411,7 +414,7 @@ pub(super) fn huge_shelves(plan: &Plan<'_>, mounts: Vec<HugeMount>) -> impl Iter
         // As with memory of its own: half of a page of 1 GiB given away is memory that a flow was promised.
         let is_waste = whole - small > (small / 8).max(1 << 20);
         let fits = whole.saturating_mul(plan.workers.into()) <= mount.free;
-        if is_waste || !fits { None } else { Shelf::open(&mount.path.join(&name)).ok() }
+        if is_waste || !fits { None } else { Shelf::open(&mount.path.join(&name), plan.owner).ok() }
     })
 }
 

@@ -19,6 +19,7 @@ struct Node {
     capacity: u32,
     endpoints: Vec<String>,
     ports: Vec<String>,
+    owner: Owner,
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -36,6 +37,7 @@ impl Node {
             capacity: 1024,
             endpoints: names(&["office", "lab"]),
             ports: names(&["left", "right", "under"]),
+            owner: Owner::present(),
         }
     }
 
@@ -50,6 +52,7 @@ impl Node {
             workers: self.workers,
             capacity: self.capacity,
             pages: Pages::Small,
+            owner: self.owner,
             endpoints: self.endpoints.clone(),
             ports: self.ports.clone(),
         }
@@ -147,6 +150,37 @@ fn flows_go_on_with_their_time_and_their_targets() {
     assert_eq!((again.restart.kept, again.restart.refused), (180, 0));
     assert!(again.clock.now().since(before) < 20_000, "time does not jump");
     assert!(before.since(again.clock.now()) <= 1, "nor go back");
+}
+
+// An upgrade from a daemon that was root all the time: no flow is lost, and the next start finds nothing of root's.
+#[test]
+fn flows_of_a_daemon_that_stayed_root_go_on_under_the_daemons_user() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("left out: not root");
+        return;
+    }
+    let mut node = Node::new();
+    node.used(100);
+    node.owner = Owner { uid: 4711, gid: 4712 };
+    for start in 1..=2 {
+        let tables = node.open();
+        assert_eq!(
+            (&tables.restart.outcome, tables.restart.kept),
+            (&Outcome::TakenOver, 180),
+            "start {start}"
+        );
+        drop(tables);
+        for name in ["", NAME, "worker-0", "worker-1"] {
+            let about = std::fs::metadata(node.path(name)).unwrap();
+            assert_eq!((about.uid(), about.gid()), (4711, 4712), "{name}");
+        }
+    }
+    // Back to root: the user's are not trusted as root's own.
+    node.owner = Owner::present();
+    let told = node.told();
+    let expected = "flow tables are not kept, and flows will end with the daemon: …/tables belongs to user 4711, and the daemon is \
+                    user 0";
+    assert_eq!(told, expected);
 }
 
 // F-8

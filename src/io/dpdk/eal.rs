@@ -2,12 +2,13 @@
 //! [`EalConfig`](crate::io::eal_config::EalConfig) composes.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, NulError, OsStr, c_char, c_int};
+use std::ffi::{CStr, CString, NulError, OsStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use std::{fs, io};
 
 use nix::sched::{sched_getaffinity, sched_setaffinity};
@@ -69,6 +70,18 @@ pub enum EalError {
     /// Its log could not be caught.
     #[error("no memory file for DPDK's log: {0}")]
     Capture(#[source] io::Error),
+}
+
+/// How long DPDK's own thread may take to come to an alarm.
+const ALARM_PATIENCE: Duration = Duration::from_secs(5);
+
+type Alarm = Box<dyn FnOnce() + Send>;
+
+/// Runs an [`Alarm`]; DPDK calls it once for each that is set.
+extern "C" fn ring_alarm(argument: *mut c_void) {
+    // SAFETY: made by `into_raw` in `on_its_own_thread`, and given to this call alone.
+    let task = unsafe { Box::from_raw(argument.cast::<Alarm>()) };
+    task();
 }
 
 /// A hold on the running EAL. The last one dropped shuts it down.
@@ -147,6 +160,31 @@ impl Eal {
     pub fn has_hugepages(&self) -> bool {
         // SAFETY: EAL runs while `self` lives.
         unsafe { dpdk_sys::rte_eal_has_hugepages() != 0 }
+    }
+
+    /// Runs `task` on the thread that DPDK started for interrupts and alarms, and waits until that is done.
+    ///
+    /// # Errors
+    /// When DPDK sets no alarm, or the thread does not come to it within [`ALARM_PATIENCE`].
+    pub fn on_its_own_thread<T: Send + 'static>(
+        &self,
+        task: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (done, result) = std::sync::mpsc::sync_channel(1);
+        let task: Alarm = Box::new(move || {
+            // Whoever waited has given up, if there is nobody.
+            done.send(task()).ok();
+        });
+        // A pointer to a trait object has two words; what DPDK hands on has one.
+        let argument = Box::into_raw(Box::new(task));
+        // SAFETY: EAL runs while `self` lives; `ring_alarm` takes what `argument` is, once.
+        let set = unsafe { dpdk_sys::rte_eal_alarm_set(1, Some(ring_alarm), argument.cast()) };
+        if set != 0 {
+            // SAFETY: made by `into_raw` above; as the alarm is not set, nobody else has it.
+            drop(unsafe { Box::from_raw(argument) });
+            return Err(io::Error::from_raw_os_error(-set));
+        }
+        result.recv_timeout(ALARM_PATIENCE).map_err(|_| io::ErrorKind::TimedOut.into())
     }
 
     /// Marks a port as open; `false` if it is already.

@@ -13,6 +13,9 @@ use super::rpc::{Events, Flow, Rpc, flow_of};
 use super::traffic::{Connection, PATIENCE};
 use super::{LEFT, Lab, MTU, RIGHT, Side, UNDER, UNDERLAY, UNDERLAY_MTU, mac_text, wait_for};
 
+/// What the daemon becomes once it has started: a user that every machine has, and that has nothing.
+pub const USER: &str = "nobody";
+
 pub const LOAD_BALANCER: &str = "inspection";
 pub const TARGET_GROUP: &str = "firewalls";
 
@@ -35,6 +38,11 @@ pub const OUTCOMES: [&str; 6] = [
     "FromHostPackets",
 ];
 
+/// The same, with its numbers.
+pub fn daemons_user() -> nix::unistd::User {
+    nix::unistd::User::from_name(USER).expect("users are listed").expect("there is one")
+}
+
 /// A running daemon. Its socket and what else it keeps are in the laboratory's folder.
 pub struct Gateway {
     pub process: Process,
@@ -46,8 +54,14 @@ impl Gateway {
     /// Lets the daemon have no descriptors above `limit`, or as many as it ever may. What is open stays so.
     pub fn limit_descriptors(&self, limit: Option<u32>) {
         let pid = self.process.id().to_string();
+        let user = daemons_user();
         let prlimit = |arguments: &[&str]| {
-            let output = std::process::Command::new("prlimit").args(["--pid", &pid]).args(arguments).output();
+            // As its user, who may without a right of root's that containers lack.
+            let mut command = std::process::Command::new("setpriv");
+            let (uid, gid) = (user.uid.to_string(), user.gid.to_string());
+            command.args(["--reuid", &uid, "--regid", &gid, "--clear-groups", "prlimit", "--pid", &pid]);
+            command.args(arguments);
+            let output = command.output();
             let output = output.expect("prlimit is installed");
             assert!(output.status.success(), "prlimit {arguments:?}");
             String::from_utf8(output.stdout).expect("text")
@@ -192,6 +206,9 @@ objects = "{folder}/objects.json"
 
 [socket]
 path = "{folder}/flowgated.sock"
+
+[privileges]
+user = "{USER}"
 
 [eal]
 hugepages = "never"

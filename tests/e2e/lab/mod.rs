@@ -195,6 +195,10 @@ impl Lab {
             .collect();
 
         let folder = tempfile::Builder::new().prefix("flowgate-lab-").tempdir().expect("a temporary folder");
+        // The daemon takes its socket away as the user that it is then.
+        let user =
+            nix::unistd::User::from_name(gateway::USER).expect("users are listed").expect("there is one");
+        nix::unistd::chown(folder.path(), Some(user.uid), Some(user.gid)).expect("as root");
         Self {
             gateway: None,
             appliances,

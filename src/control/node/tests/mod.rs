@@ -382,6 +382,24 @@ fn an_underlay_and_neighbours_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn the_daemons_user_is_one_that_there_can_be() {
+    let privileges = NodeConfig::parse(GOOD).expect("valid").privileges;
+    assert_eq!((privileges.user, privileges.seccomp), (None, Seccomp::Enforce));
+    assert_faults(&[
+        (
+            "[workers]",
+            "[privileges]\nuser = \"a:b\"\n[workers]",
+            "privileges.user: 'a:b' must be the name of a user, of 1 to 32 bytes without ':' and '/' (line 5)",
+        ),
+        (
+            "[workers]",
+            "[privileges]\nuser = \"\"\n[workers]",
+            "privileges.user: '' must be the name of a user, of 1 to 32 bytes without ':' and '/' (line 5)",
+        ),
+    ]);
+}
+
+#[test]
 fn subnets_stand_for_zones() {
     let table = "[subnets]\nsubnet-0a = \"rack-a\"\n\"subnet:0b\" = \"rack-b\"\n\n[workers]";
     let config = NodeConfig::parse(&edited("[workers]", table)).expect("valid");
@@ -520,7 +538,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "zone = \"rack-a\"",
             "zoen = \"rack-a\"",
-            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `tables`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 2)",
+            "zoen: unknown field `zoen`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `privileges`, `eal`, `workers`, `tables`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 2)",
         ),
         (
             "mtu = 9000",
@@ -531,7 +549,7 @@ fn what_is_no_node_configuration_is_refused_in_one_line_that_says_where() {
         (
             "[underlay]",
             "[overlay]",
-            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `eal`, `workers`, `tables`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 21)",
+            "overlay: unknown field `overlay`, expected one of `zone`, `subnets`, `state_directory`, `objects`, `hash_seed`, `hash_seed_file`, `socket`, `elbv2`, `monitor`, `privileges`, `eal`, `workers`, `tables`, `ports`, `underlay`, `neighbours`, `endpoints`, `log`, `flow_log` (line 21)",
         ),
         ("port = \"targets\"", "", "underlay: missing field `port` (line 21)"),
     ]);
