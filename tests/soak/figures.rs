@@ -1,5 +1,6 @@
 //! What is read of the daemon while it runs: its counts, what Prometheus would scrape, its memory.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -29,9 +30,15 @@ pub fn resets(lab: &Lab) -> u64 {
     lab.counted("TCP_ELB_Reset_Count")
 }
 
-/// Live flows.
-pub fn flows(lab: &Lab) -> u64 {
-    lab.counted("ActiveFlowCount")
+/// The cookies of all flows, or of those alone that are at work and will be for a while.
+pub fn flows(lab: &Lab, at_work: bool) -> BTreeSet<String> {
+    let listed = lab.gateway().rpc.must("describe-flows", json!({"Limit": 1000}));
+    let works = |flow: &&Value| {
+        let ms = |key: &str| flow[key].as_u64().unwrap_or_default();
+        flow["State"] == "established" && ms("IdleMs") < 5000 && ms("ExpiresInMs") > 10_000
+    };
+    let flows = listed["Flows"].as_array().into_iter().flatten().filter(|flow| !at_work || works(flow));
+    flows.filter_map(|flow| flow["Cookie"].as_str().map(str::to_owned)).collect()
 }
 
 /// What Prometheus would get.

@@ -1,6 +1,6 @@
 //! A soak: a laboratory with traffic in it, faults by chance, and everything that is looked at meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -83,8 +83,8 @@ pub struct Soak {
     pub links_down: Vec<&'static str>,
     pub captures: usize,
     pub flow_log: bool,
-    /// Live flows before the daemon ended, and whether their tables were damaged then.
-    flows_before: u64,
+    /// Flows that were at work before the daemon ended, and whether their tables were damaged then.
+    flows_before: BTreeSet<String>,
     pub damaged: bool,
     /// Whether this daemon can be made to panic.
     pub can_panic: bool,
@@ -137,7 +137,7 @@ impl Soak {
             links_down: Vec::new(),
             captures: 0,
             flow_log: false,
-            flows_before: 0,
+            flows_before: BTreeSet::new(),
             damaged: false,
             can_panic: false,
             wanted,
@@ -450,7 +450,7 @@ impl Soak {
         self.hear();
         self.are_resets_counted();
         self.outcome.received += figures::sums(&self.lab).received;
-        self.flows_before = figures::flows(&self.lab);
+        self.flows_before = figures::flows(&self.lab, true);
         let life = std::mem::take(&mut self.life);
         if let Some(slope) = life.slope() {
             self.hold(Law::Memory, memory::judge(&slope));
@@ -495,7 +495,9 @@ impl Soak {
         }
         self.outcome.taken_over += found.flows;
         self.outcome.torn += found.torn;
-        self.hold(Law::Restarts, restarts::judge(&found, self.flows_before, damaged));
+        let (before, now) = (std::mem::take(&mut self.flows_before), figures::flows(&self.lab, false));
+        let missing: Vec<&String> = before.difference(&now).collect();
+        self.hold(Law::Restarts, restarts::judge(&found, before.len(), &missing, damaged));
     }
 
     /// The control core has fallen, and is waited for.

@@ -18,9 +18,9 @@ pub struct Tables {
 /// A crash tears what a worker was writing: an entry a worker, and what hangs on it.
 const TORN: u64 = 4;
 
-/// Judges what a start found of `flows` flows that there were a moment before the daemon's end, in tables that were damaged or
-/// not. Some end in that moment; what becomes of each that goes on is seen on the wire.
-pub fn judge(found: &Tables, flows: u64, damaged: bool) -> Result<(), String> {
+/// Judges what a start says of the flow tables, that were damaged or not, and which of the `flows` flows are `missing` that
+/// were at work a moment before the daemon's end.
+pub fn judge(found: &Tables, flows: usize, missing: &[&String], damaged: bool) -> Result<(), String> {
     if damaged {
         let told = found.outcome == "lost" && found.adopts > 0 && !found.why.is_empty();
         return if told {
@@ -32,8 +32,9 @@ pub fn judge(found: &Tables, flows: u64, damaged: bool) -> Result<(), String> {
     if found.outcome != "taken_over" || found.torn > TORN {
         return Err(format!("F-5: {flows} flows were to be taken over, and it says {found:?}"));
     }
-    if (found.flows + found.refused + found.torn) * 4 < flows * 3 {
-        return Err(format!("F-5: of {flows} flows {} were taken over: {found:?}", found.flows));
+    // Each that is missing must be one that is told.
+    if missing.len() as u64 > found.torn + found.refused {
+        return Err(format!("F-5: of {flows} flows {missing:?} are not there any more: {found:?}"));
     }
     Ok(())
 }
@@ -49,20 +50,23 @@ mod tests {
     // F-5
     #[test]
     fn flows_that_a_start_has_not_and_a_start_without_them_are_told() {
-        judge(&found("taken_over", 9, 1), 10, false).unwrap();
-        judge(&found("taken_over", 6, 1), 10, false).unwrap_err();
-        judge(&found("taken_over", 3, 7), 10, false).unwrap_err();
-        judge(&found("lost", 0, 0), 10, false).unwrap_err();
-        judge(&found("first", 0, 0), 0, false).unwrap_err();
+        let one = "0000012a".to_owned();
+        judge(&found("taken_over", 10, 0), 10, &[], false).unwrap();
+        judge(&found("taken_over", 9, 1), 10, &[&one], false).unwrap();
+        let told = judge(&found("taken_over", 9, 0), 10, &[&one], false).unwrap_err();
+        assert!(told.starts_with("F-5: of 10 flows [\"0000012a\"] are not there any more"), "{told}");
+        judge(&found("taken_over", 3, 7), 10, &[], false).unwrap_err();
+        judge(&found("lost", 0, 0), 10, &[], false).unwrap_err();
+        judge(&found("first", 0, 0), 0, &[], false).unwrap_err();
     }
 
     // F-8
     #[test]
     fn tables_that_were_damaged_are_to_be_told_with_a_sentence_and_a_time() {
         let told = Tables { adopts: 350, why: "they are damaged".to_owned(), ..found("lost", 0, 0) };
-        judge(&told, 10, true).unwrap();
-        judge(&Tables { adopts: 0, ..told.clone() }, 10, true).unwrap_err();
-        judge(&Tables { why: String::new(), ..told }, 10, true).unwrap_err();
-        judge(&found("taken_over", 10, 0), 10, true).unwrap_err();
+        judge(&told, 10, &[], true).unwrap();
+        judge(&Tables { adopts: 0, ..told.clone() }, 10, &[], true).unwrap_err();
+        judge(&Tables { why: String::new(), ..told }, 10, &[], true).unwrap_err();
+        judge(&found("taken_over", 10, 0), 10, &[], true).unwrap_err();
     }
 }
