@@ -389,12 +389,12 @@ fn the_daemons_user_is_one_that_there_can_be() {
         (
             "[workers]",
             "[privileges]\nuser = \"a:b\"\n[workers]",
-            "privileges.user: 'a:b' must be the name of a user, of 1 to 32 bytes without ':' and '/' (line 5)",
+            "privileges.user: 'a:b' must be the name of a user, of 1 to 32 bytes without ':' and '/'",
         ),
         (
             "[workers]",
             "[privileges]\nuser = \"\"\n[workers]",
-            "privileges.user: '' must be the name of a user, of 1 to 32 bytes without ':' and '/' (line 5)",
+            "privileges.user: '' must be the name of a user, of 1 to 32 bytes without ':' and '/'",
         ),
     ]);
 }
