@@ -67,4 +67,10 @@ int shim_pktmbuf_gather(struct rte_mbuf *packet);
 
 int shim_link_get_nowait(uint16_t port, struct shim_link *link);
 
+/* Whether rte_eal_init() on the calling thread is to measure the rate of the CPU's counter within 10 ms instead of 100. */
+void shim_measure_short(bool yes);
+
+/* Whether DPDK's sleeps come by shim.c, without which there is no such choice. */
+bool shim_sleeps_are_ours(void);
+
 #endif

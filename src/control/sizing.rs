@@ -58,19 +58,23 @@ pub fn pool_size(config: &NodeConfig) -> u32 {
     packets.checked_next_power_of_two().unwrap_or(u32::MAX) - 1
 }
 
+/// Bytes of all packets' buffers.
+#[must_use]
+pub fn packet_bytes(config: &NodeConfig) -> usize {
+    /// What a packet takes besides its data: its mbuf and the pool's own header.
+    const PACKET_OVERHEAD: usize = 256;
+    let of_host = if may_need_taps(config) { HOST_PACKETS as usize } else { 0 };
+    let packets = config.workers.cores.len() * pool_size(config) as usize + of_host;
+    packets.saturating_mul(usize::from(data_room(config)) + PACKET_OVERHEAD)
+}
+
 /// Memory for DPDK in MiB: what the configuration says, else what its packets need.
 #[must_use]
 pub fn packet_memory_mb(config: &NodeConfig) -> u32 {
-    /// What a packet takes besides its data: its mbuf and the pool's own header.
-    const PACKET_OVERHEAD: u64 = 256;
     if let Some(given) = config.eal.memory_mb {
         return given;
     }
-    let workers = config.workers.cores.len() as u64;
-    let of_host = if may_need_taps(config) { u64::from(HOST_PACKETS) } else { 0 };
-    let packets = workers * u64::from(pool_size(config)) + of_host;
-    let bytes = packets * (u64::from(data_room(config)) + PACKET_OVERHEAD);
-    u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX) + EAL_MEMORY_MB
+    u32::try_from(packet_bytes(config).div_ceil(1 << 20)).unwrap_or(u32::MAX).saturating_add(EAL_MEMORY_MB)
 }
 
 /// Memory of one worker's flow table in MiB, rounded up.

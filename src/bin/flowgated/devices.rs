@@ -8,7 +8,7 @@ use flowgate::control::node::{self, HugePages, NodeConfig};
 use flowgate::control::sizing::{self, HOST_PACKETS, POOL_CACHE, may_need_taps};
 use flowgate::control::socket::views::{PortCapabilities, PortView, RssCapabilities};
 use flowgate::id::QueueId;
-use flowgate::io::dpdk::{Eal, Link, Mempool, MempoolConfig, Offloads, Port, PortConfig, Queue};
+use flowgate::io::dpdk::{Eal, Link, Mempool, MempoolConfig, Offloads, Port, PortConfig, Prefault, Queue};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::hugepages;
 
@@ -68,6 +68,8 @@ impl Devices {
         };
         let arguments = eal_config.arguments(&hugepages::Hugepages::of_this_machine()?)?;
         tracing::debug!(name: "dpdk_starts", ?arguments, "DPDK starts");
+        let without_huge = arguments.iter().any(|argument| argument == "--no-huge");
+        let prefault = without_huge.then(|| Prefault::begin(sizing::packet_bytes(config)));
         let eal = Eal::start(&arguments)?;
         tracing::info!(name: "dpdk_started", version = Eal::version(), hugepages = eal.has_hugepages(), "DPDK has started");
 
@@ -98,6 +100,7 @@ impl Devices {
         } else {
             None
         };
+        drop(prefault);
         let mut ports = Vec::new();
         for port in &config.ports {
             let is_underlay = config.is_underlay(&port.name);

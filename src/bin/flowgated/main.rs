@@ -7,6 +7,7 @@ mod control;
 mod devices;
 mod facts;
 mod forwarding;
+mod grace_periods;
 mod guard;
 mod host;
 mod notify;

@@ -46,6 +46,7 @@ use super::Refusal;
 use super::control::{Control, Signals};
 use super::devices::{self, Devices};
 use super::facts::{node_facts, static_neighbours};
+use super::grace_periods::GracePeriods;
 use super::guard::{Guard, survey};
 use super::host::Host;
 use super::notify::Notify;
@@ -101,9 +102,13 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     if config.is_idle() {
         tracing::warn!(name: "idle", "the configuration has no ports: nothing is forwarded and no port is touched; `flowgate` says what to do next");
     }
+    // Dropped after the devices.
+    let mut grace_periods = GracePeriods::new(config);
     let start = || if config.is_idle() { Ok(Devices::none()) } else { Devices::start(config) };
-    let (devices, mut tables) =
-        tables::open_beside(config, privileges.owner().unwrap_or_else(Owner::present), start)?;
+    grace_periods.expedite();
+    let opened = tables::open_beside(config, privileges.owner().unwrap_or_else(Owner::present), start);
+    grace_periods.put_back();
+    let (devices, mut tables) = opened?;
     let devices = Rc::new(devices);
     let Host { interfaces, mover, ports: host_ports, watched } = Host::start(config, &devices)?;
     let clock = tables.clock.clone();
@@ -165,6 +170,8 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     if unwritten > 0 {
         tracing::warn!(name: "flow_log_given_up", "the last flow records are not written: the disk does not take them in time");
     }
+    // The ports are closed as this function ends.
+    grace_periods.expedite();
     ran
 }
 
