@@ -251,6 +251,11 @@ pub(super) fn line(event: &Event, look: &Look) -> String {
         What::WorkerPanicked { worker } => {
             ("fault", format!("worker {worker} ended by a panic, and the daemon ends for it"))
         }
+        What::FlowTablesTakenOver { flows, torn, gap_ms, .. } => (
+            "restart",
+            format!("{flows} flows go on, {torn} were torn; nothing was forwarded for {}", setting(*gap_ms)),
+        ),
+        What::FlowTablesLost { why, .. } => ("fault", format!("the flow tables are lost: {why}")),
         What::FlowRecordsLost { lost, failed } => {
             ("lost", format!("{lost} flow records that came too fast, {failed} that could not be written"))
         }
@@ -358,6 +363,14 @@ mod tests {
         assert_eq!(
             shown(What::WorkerStuck { worker: 1, silent_for_ms: 500 }),
             "21:47:37.007  fault   worker 1 has gone no round for 500 ms"
+        );
+        assert_eq!(
+            shown(What::FlowTablesTakenOver { flows: 26, torn: 1, refused: 0, gap_ms: 214 }),
+            "21:47:37.007  restart  26 flows go on, 1 were torn; nothing was forwarded for 214 ms"
+        );
+        assert_eq!(
+            shown(What::FlowTablesLost { why: "worker-0 is missing".to_owned(), adopt_seconds: 350 }),
+            "21:47:37.007  fault   the flow tables are lost: worker-0 is missing"
         );
     }
 }

@@ -407,7 +407,9 @@ impl Core {
             // `Workers::poll` keeps these to itself.
             FromWorker::Retired { .. } | FromWorker::CaptureOver(_) => {}
         });
-        inner.note_gap();
+        if let Some(news) = inner.news_of_restart() {
+            self.tell(Event::now(news));
+        }
         inner.tend_flow_log();
         for event in inner.sampled_resets() {
             self.tell(event);

@@ -257,6 +257,24 @@ pub enum What {
         /// Its number.
         worker: u8,
     },
+    /// The flow tables of the daemon before this one were taken over, and every worker forwards.
+    FlowTablesTakenOver {
+        /// Flows that go on.
+        flows: u64,
+        /// Entries that a crash has torn.
+        torn: u64,
+        /// Flows of endpoints or targets that there are no more.
+        refused: u64,
+        /// For how long nothing was forwarded.
+        gap_ms: u64,
+    },
+    /// They could not be taken over: the flows are lost.
+    FlowTablesLost {
+        /// Why, in a sentence.
+        why: String,
+        /// For how long TCP packets of no flow begin one (F-8).
+        adopt_seconds: u64,
+    },
     /// A change was accepted, is on disk and is on its way to the workers.
     ConfigChanged {
         /// The configuration's number from now on.
@@ -325,7 +343,7 @@ pub enum EventKind {
     Config,
     /// Records that the flow log lost.
     FlowLog,
-    /// Faults in the daemon and under it: workers that are stuck or end, ports without a link.
+    /// Faults in the daemon and under it: workers that are stuck or end, ports without a link, flow tables over a restart.
     Faults,
 }
 
@@ -347,6 +365,8 @@ impl What {
             What::WorkerStuck { .. }
             | What::WorkerWentOn { .. }
             | What::WorkerPanicked { .. }
+            | What::FlowTablesTakenOver { .. }
+            | What::FlowTablesLost { .. }
             | What::PortDown { .. }
             | What::PortUp { .. } => EventKind::Faults,
         }

@@ -404,7 +404,9 @@ fn concerns(what: &What, key: &TargetKey) -> bool {
         | What::PortUp { .. }
         | What::WorkerStuck { .. }
         | What::WorkerWentOn { .. }
-        | What::WorkerPanicked { .. } => return false,
+        | What::WorkerPanicked { .. }
+        | What::FlowTablesTakenOver { .. }
+        | What::FlowTablesLost { .. } => return false,
     };
     *group == *key.group && address == Some(key.address)
 }

@@ -23,6 +23,8 @@ impl Core {
                 readiness: inner.readiness(self.not_ready_file.known()),
                 storing_for: inner.storing_since.map(|since| since.elapsed()).unwrap_or_default(),
                 not_stored: inner.not_stored,
+                tables_not_kept: inner.restarted.not_kept(),
+                tables_lost: inner.restarted.lost(),
             }
         };
         self.watch.borrow_mut().judge(&mut overview, &standing);

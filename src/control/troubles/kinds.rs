@@ -107,6 +107,12 @@ kinds! {
     WorkerBusy = "worker-busy", Warning, ["FlowgateWorkerBusy"],
         "A worker was busy for more than 90 % of the last ten seconds.",
         "docs/tuning.md says what makes room.";
+    TablesLost = "tables-lost", Warning, ["FlowgateFlowTablesLost"],
+        "The flow tables of the daemon before this one could not be taken over within the last ten minutes: its flows were lost, and those of TCP are adopted for a time.",
+        "See docs/restart.md for why; what becomes of connections says flowgate get-counters.";
+    TablesNotKept = "tables-not-kept", Warning, ["FlowgateFlowTablesNotKept"],
+        "The flow tables cannot be kept in memory that outlives the daemon, though they are to be: a restart ends every flow.",
+        "Run flowgate doctor: its item kept-tables has the command that makes room. It takes a restart.";
     ResetsHeldBack = "resets-held-back", Warning, ["FlowgateResetsHeldBack"],
         "Guards held resets back in the last ten seconds: the flows that they are due to go on to a target that is out.",
         "See whether the guard is right: it is there for checks that fail everywhere by a fault of their own.";

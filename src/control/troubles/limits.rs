@@ -33,6 +33,9 @@ pub const FEW_HEALTHY_PERCENT: u64 = 50;
 /// A change that has waited for the disk for so long will wait longer: a disk that is only slow takes tenths of a second.
 pub const STORE_WAITS: Duration = Duration::from_secs(5);
 
+/// For so long it is told that a start lost the flow tables: by then connections that live have been heard.
+pub const TABLES_LOST: Duration = Duration::from_secs(600);
+
 /// More packets a second are lost than happens by itself.
 pub const LOST_PER_SECOND: u64 = 1;
 

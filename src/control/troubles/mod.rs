@@ -41,6 +41,10 @@ pub struct Standing {
     pub storing_for: Duration,
     /// Changes that could not be stored so far.
     pub not_stored: u64,
+    /// Why flows will end with the daemon, though they are to be kept.
+    pub tables_not_kept: Option<String>,
+    /// Why the flow tables of the daemon before this one are lost, and how long ago that was.
+    pub tables_lost: Option<(String, Duration)>,
 }
 
 /// Finds what is wrong again and again, and remembers since when.

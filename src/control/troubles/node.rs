@@ -1,7 +1,8 @@
 //! What is wrong with the node itself: workers, ports, packets, the disk, and whether it is ready.
 
 use super::limits::{
-    FAULTS, LOST_PER_SECOND, STORE_WAITS, TABLE_FILLING_PERCENT, WORKER_BUSY_PERCENT, WORKER_STILL,
+    FAULTS, LOST_PER_SECOND, STORE_WAITS, TABLE_FILLING_PERCENT, TABLES_LOST, WORKER_BUSY_PERCENT,
+    WORKER_STILL,
 };
 use super::recent::{Count, MINUTE};
 use super::{Finder, Kind, Standing};
@@ -14,6 +15,7 @@ pub(super) fn look(finder: &mut Finder<'_>, standing: &Standing) {
     ports(finder);
     drops(finder);
     store(finder, standing);
+    tables(finder, standing);
 }
 
 fn workers(finder: &mut Finder<'_>) {
@@ -107,6 +109,19 @@ fn drops(finder: &mut Finder<'_>) {
             trouble.figures = format!("{} packets/s", scaled(dropped));
             trouble.command = Some("flowgate get-counters".to_owned());
         }
+    }
+}
+
+fn tables(finder: &mut Finder<'_>, standing: &Standing) {
+    let command = Some("flowgate describe-workers".to_owned());
+    if let Some((why, ago)) = standing.tables_lost.as_ref().filter(|(_, ago)| *ago <= TABLES_LOST) {
+        let what = format!("The flow tables of the daemon before this one are lost: {why}");
+        let since = finder.ago(milliseconds(*ago));
+        finder.found(Kind::TablesLost, [], since, what).command.clone_from(&command);
+    }
+    if let Some(why) = &standing.tables_not_kept {
+        let what = format!("Flows will end with the daemon: {why}");
+        finder.found(Kind::TablesNotKept, [], None, what).command = command;
     }
 }
 

@@ -133,6 +133,16 @@ fn cases() -> Vec<(Change, &'static [&'static str])> {
             ],
         ),
         (
+            |_, standing| {
+                standing.tables_lost = Some(("node is 3 bytes long".to_owned(), TABLES_LOST));
+                standing.tables_not_kept = Some("no memory".to_owned());
+            },
+            &[
+                "tables-lost: The flow tables of the daemon before this one are lost: node is 3 bytes long; ",
+                "tables-not-kept: Flows will end with the daemon: no memory; ",
+            ],
+        ),
+        (
             |it, _| (it.load_balancers[0].held_resets.hold, it.load_balancers[0].held_resets.rate) = (5, 2),
             &[
                 "resets-held-back: Resets of inspection are held back by its guards (hold_ms, max_per_second); for 7 packets in the last 10 s",
@@ -185,7 +195,10 @@ fn what_is_wrong_is_said_in_words_the_worst_first_and_of_a_good_node_nothing() {
 
 #[test]
 fn nothing_is_wrong_up_to_the_limit() {
-    let at_the_limit: [Change; 7] = [
+    let at_the_limit: [Change; 8] = [
+        |_, standing| {
+            standing.tables_lost = Some((String::new(), TABLES_LOST + Duration::from_millis(1)));
+        },
         |it, standing| {
             it.workers[1].heartbeat_age_ms = 499;
             standing.readiness.silent_for[1] = Duration::from_millis(499);
@@ -422,6 +435,10 @@ fn the_alerts_go_by_the_same_limits() {
             format!("target_group:flowgate_targets_out:ratio > {} ", part(100 - FEW_HEALTHY_PERCENT)),
         ),
         ("FlowgatePacketsDropped", format!("{{reason=~\"{}\"}} > {LOST_PER_SECOND} ", faults.join("|"))),
+        (
+            "FlowgateFlowTablesLost",
+            format!("(job, instance) flowgate_uptime_seconds < {} ", TABLES_LOST.as_secs()),
+        ),
         (
             "FlowgatePortMissesPackets",
             format!("rate(flowgate_port_missed_packets_total[1m]) > {LOST_PER_SECOND} "),

@@ -147,6 +147,8 @@ export function kindOf(entry) {
       WorkerStuck: "faults",
       WorkerWentOn: "faults",
       WorkerPanicked: "faults",
+      FlowTablesTakenOver: "faults",
+      FlowTablesLost: "faults",
       EventsLost: "lost",
     }[entry.Event] ?? "other"
   );
@@ -156,6 +158,7 @@ export function kindOf(entry) {
 export function signOf(entry) {
   if (entry.Event === "TargetHealthChanged") return entry.To;
   if (entry.Event === "TargetSilent") return "warn";
+  if (entry.Event === "FlowTablesTakenOver") return "note";
   if (kindOf(entry) === "faults") return "warn";
   return (
     { resets: "resets", drains: "drains", failovers: "failovers", config: "config", lost: "lost" }[
@@ -200,6 +203,10 @@ export function sentence(entry) {
       return `Worker ${entry.Worker} goes on, it was stuck for ${duration(entry.StuckForMs)}`;
     case "WorkerPanicked":
       return `Worker ${entry.Worker} ended by a panic, and the daemon ends for it`;
+    case "FlowTablesTakenOver":
+      return `${counted(entry.Flows, "flow")} of the daemon before this one go on; nothing was forwarded for ${duration(entry.GapMs)}`;
+    case "FlowTablesLost":
+      return `The flow tables of the daemon before this one are lost: ${entry.Why}`;
     case "EventsLost":
       return `${counted(entry.Count, "event")} came too fast to be told`;
     default:
