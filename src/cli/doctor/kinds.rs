@@ -101,6 +101,8 @@ kinds! {
         "Memory of another NUMA node is reached through the link between the sockets, with each packet.";
     HugepagesBoot = "hugepages-boot", Memory, memory::boot,
         "Pages that are reserved by hand are gone after the next boot, and later there may not be enough memory in one piece.";
+    KeptTables = "kept-tables", Memory, memory::kept_tables,
+        "Flows outlive the daemon in memory files. Where these find no room its flow tables end with it, and so does every flow at a restart.";
     MemoryLock = "memory-lock", Memory, memory::lock,
         "vfio pins the memory that a card reads and writes. A limit on locked memory refuses that to any user but root.";
 

@@ -6,9 +6,13 @@ use super::super::kinds::Kind;
 use super::{IDLE, listed};
 use crate::control::node::{HugePages, NodeConfig};
 use crate::control::sizing;
+use crate::control::tables::NODE_FILE_BYTES;
 use std::collections::BTreeMap;
 
 const MIB_PER_GIB: u64 = 1024;
+
+/// The file that says what kept tables are, in MiB.
+const NODE_FILE_MB: u64 = NODE_FILE_BYTES.div_ceil(1 << 20);
 
 /// What the daemon needs: its packets' memory and its tables', in MiB.
 fn needed_mb(config: &NodeConfig) -> u64 {
@@ -212,6 +216,48 @@ pub(in super::super) fn boot(facts: &Facts, items: &mut Items) {
         ),
         (found, _) => items.ok(Kind::HugepagesBoot, None, format!("reserved at boot by {}", listed(found))),
     }
+}
+
+pub(in super::super) fn kept_tables(facts: &Facts, items: &mut Items) {
+    let Some(config) = facts.gateway.node() else {
+        return items.cannot_tell(Kind::KeptTables, None, super::NO_CONFIGURATION);
+    };
+    if config.ports.is_empty() {
+        return items.cannot_tell(Kind::KeptTables, None, IDLE);
+    }
+    if !config.tables.keep {
+        let found = "tables.keep is false: every flow ends with the daemon";
+        return items.not_well(Kind::KeptTables, None, Verdict::Advice, found);
+    }
+    let Some(room) = &facts.memory.table_room else {
+        return items.cannot_tell(
+            Kind::KeptTables,
+            None,
+            "how much memory their files may have could not be read",
+        );
+    };
+    let mount = &room.mount;
+    if !room.is_memory {
+        let found = format!(
+            "they are to lie below {mount}, which is no memory file system: they are not kept; name a folder of one in \
+             tables.directory"
+        );
+        return items.not_well(Kind::KeptTables, None, Verdict::Warning, found);
+    }
+    // Tables in reserved pages have only the file here that says so. A daemon that begins anew takes what is free of these.
+    let free = facts.memory.pages.as_deref().map_or(0, free_mb);
+    let may = config.eal.hugepages != HugePages::Never && config.tables.directory.is_none();
+    let begins = room.held_mb == 0 && facts.daemon.answering().is_none();
+    let are_huge = facts.memory.kept_mb > 0 || (begins && may && free >= needed_mb(config));
+    let workers = if are_huge { 0 } else { config.workers.cores.len() as u64 };
+    let needed = workers * sizing::table_memory_mb(config) + NODE_FILE_MB;
+    let has = room.free_mb + room.held_mb;
+    let found = format!("their files need {needed} MiB of {mount}, which has {has} for them");
+    if has >= needed {
+        return items.ok(Kind::KeptTables, None, found);
+    }
+    let command = format!("mount -o remount,size={}M {mount}", room.size_mb + needed - has);
+    items.mend(Kind::KeptTables, None, Verdict::Warning, format!("{found}: they are not kept"), command);
 }
 
 pub(in super::super) fn lock(facts: &Facts, items: &mut Items) {

@@ -4,8 +4,10 @@ use super::super::host::Host;
 use super::{Gateway, numbers};
 use crate::control::node::Tables;
 use crate::io::shelf::huge_paths;
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// Switches of the kernel's command line that are gone by. The rest of the line is neither looked at nor recorded.
 const SWITCHES: [&str; 14] = [
@@ -45,6 +47,21 @@ impl PageSize {
     }
 }
 
+/// A file system for flow tables that are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRoom {
+    /// Where it is mounted.
+    pub mount: String,
+    /// Whether what is in it is memory.
+    pub is_memory: bool,
+    /// Its size in MiB.
+    pub size_mb: u64,
+    /// What is free of that.
+    pub free_mb: u64,
+    /// What the tables' files have of it already.
+    pub held_mb: u64,
+}
+
 /// Memory.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -52,6 +69,8 @@ pub struct Memory {
     pub pages: Option<Vec<PageSize>>,
     /// MiB of them that the flow tables lie in which a daemon has left for the next one.
     pub kept_mb: u64,
+    /// The file system that the kept flow tables' files are in, or are to be in.
+    pub table_room: Option<TableRoom>,
     /// What reserves pages at each boot, as it was found.
     pub at_boot: Vec<String>,
     /// The limit on locked memory in bytes, and whose it is: the daemon's where it runs, its unit's where there is one,
@@ -75,6 +94,7 @@ impl Memory {
         Memory {
             pages: pages(host),
             kept_mb: kept_mb(host, gateway),
+            table_room: table_room(host, gateway),
             at_boot: at_boot(host),
             lock_limit: limit,
         }
@@ -117,6 +137,42 @@ fn kept_mb(host: &Host, gateway: &Gateway) -> u64 {
         Some(bytes.sum::<u64>() >> 20).filter(|mib| *mib > 0).map(|mib| mib.to_string())
     });
     answer.and_then(|mib| mib.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Where the tables' files are to be: `/dev/shm memory 12026 11900 0`.
+fn table_room(host: &Host, gateway: &Gateway) -> Option<TableRoom> {
+    let node = gateway.node().filter(|node| node.tables.keep)?;
+    let text = host.answer("tables-room", || {
+        let folder = node.tables.folder(&node.state_directory);
+        // It is made at the first start.
+        let there = folder.ancestors().find(|path| path.exists())?;
+        let system = statfs(there).ok()?;
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let mount = mount_of(&mounts, &fs::canonicalize(there).ok()?)?;
+        let kind = if system.filesystem_type() == TMPFS_MAGIC { "memory" } else { "other" };
+        let block = u64::try_from(system.block_size()).ok()?;
+        let mib = |blocks: u64| blocks.saturating_mul(block) >> 20;
+        let files = fs::read_dir(&folder).into_iter().flatten();
+        let held: u64 = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum();
+        Some(format!(
+            "{mount} {kind} {} {} {}",
+            mib(system.blocks()),
+            mib(system.blocks_available()),
+            held >> 20
+        ))
+    })?;
+    let mut words = text.split_whitespace();
+    let (mount, kind) = (words.next()?.to_owned(), words.next()?);
+    let mut number = || words.next()?.parse().ok();
+    let (size_mb, free_mb, held_mb) = (number()?, number()?, number()?);
+    Some(TableRoom { mount, is_memory: kind == "memory", size_mb, free_mb, held_mb })
+}
+
+/// The mount that a path lies below.
+fn mount_of(mounts: &str, path: &Path) -> Option<String> {
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let above = points.filter(|point| !point.contains('\\') && path.starts_with(point));
+    above.max_by_key(|point| point.len()).map(str::to_owned)
 }
 
 fn nodes(host: &Host) -> Vec<u16> {
