@@ -21,6 +21,7 @@ mod geneve;
 #[expect(clippy::cast_possible_truncation, reason = "test packets are small")]
 mod harness;
 mod http;
+mod kept;
 mod mutate;
 #[path = "../../pipeline/network.rs"]
 mod network;
@@ -63,11 +64,12 @@ impl Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target::bytes("pipeline", pipeline::run),
     Target::bytes("packet", packet::run),
     Target::bytes("geneve", geneve::run),
     Target::bytes("table", table::run),
+    Target::bytes("kept", kept::run),
     Target::bytes("capture-filter", capture_filter::run),
     Target::text("socket", socket::run),
     Target::text("http", http::run),
