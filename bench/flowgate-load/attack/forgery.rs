@@ -117,3 +117,64 @@ fn finished(mut frame: Vec<u8>) -> Vec<u8> {
     frame[IP + 10..IP + 12].copy_from_slice(&sum.to_be_bytes());
     frame
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use flowgate::wire::ethernet::MacAddr;
+    use flowgate::wire::geneve;
+    use flowgate::wire::geneve::outer::{self, OuterFields, OuterTemplate};
+    use flowgate::wire::packet::Packet;
+
+    use super::*;
+    use crate::names::Naming;
+
+    const TARGET: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+    const OTHER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+    const TUNNEL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 254);
+
+    /// What a gateway reads of a frame: from whom, the cookie, whose packet is inside; or what is wrong.
+    fn read(frame: &[u8], frames: &Frames) -> Result<(u32, u32, Option<Name>), &'static str> {
+        let outer = outer::parse(&frame[IP..]).map_err(|_| "outer")?;
+        let payload = outer.payload(&frame[IP..]);
+        let geneve = geneve::parse(payload).map_err(|_| "geneve")?;
+        let inner = &payload[usize::from(geneve.inner_offset)..];
+        Packet::parse(inner).map_err(|_| "inner")?;
+        Ok((outer.src_ip, geneve.cookie, frames.read_packet(inner).ok().map(|seen| seen.name)))
+    }
+
+    #[test]
+    fn each_way_to_make_an_answer_up_has_its_one_fault() {
+        let frames = Frames::new(Naming::new(1, 0.0), &[64]);
+        let mut front = [0; OUTER_LEN];
+        let fields = OuterFields {
+            inner_len: 40,
+            protocol: 0x0800,
+            source_port: 50_000,
+            endpoint_id: 0xa1,
+            attachment_id: 2,
+            cookie: 5,
+        };
+        OuterTemplate::new(MacAddr([2; 6]), MacAddr([4; 6]), TARGET, TUNNEL).write(&mut front, &fields);
+        let name = Name { slot: 3, epoch: 1 };
+        let known = Known { name, cookie: 77, target: TARGET.to_bits() };
+        let other = crate::attack::shots::Shots::new(1, [].into()).of_no_flow();
+        let made = |kind, turn| {
+            forge(kind, (turn, 0xabcd_ef01 << 32), &front, known, (&other, OTHER.to_bits()), &frames)
+        };
+        let seen: Vec<_> = (0..WAYS).map(|turn| read(&made(Kind::ForgedAnswers, turn), &frames)).collect();
+        let target = TARGET.to_bits();
+        assert_eq!(seen[0], Ok((target, 77, None)));
+        assert_eq!(seen[1], Ok((OTHER.to_bits(), 77, Some(name))));
+        assert_eq!(seen[2], Ok((STRANGER, 77, Some(name))));
+        assert_eq!(seen[3], Ok((target, 77, Some(name))));
+        assert_eq!(
+            made(Kind::ForgedAnswers, 3)[ENDPOINT_ID..ENDPOINT_ID + 8],
+            (0xa1_u64 | 1 << 63).to_be_bytes()
+        );
+        assert_eq!(seen[4..8], [Err("geneve"); 4]);
+        assert_eq!(seen[8..], [Err("inner"), Err("outer")]);
+        assert_eq!(read(&made(Kind::Cookies, 0), &frames), Ok((target, 0xabcd_ef01, None)));
+    }
+}

@@ -161,3 +161,66 @@ fn attack(
     }
     Ok(row)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row of a gateway that did nothing wrong: 100 packets of the load, and 50 of an attack that is answered ten times.
+    fn sound() -> Row {
+        let mut rounds = Rounds { total: Interval::new(1), ..Rounds::default() };
+        let counts = &mut rounds.total.counts;
+        (counts.sent, counts.at_appliance, counts.returned, counts.arrived) =
+            ([100, 0], [100, 0], [100, 0], [100, 0]);
+        let mut end = |name: &str, count| rounds.counted.ends.insert(name.to_owned(), count);
+        end("forwarded", 100);
+        end("delivered", 100);
+        end("host", 3);
+        let without = rounds.clone();
+        rounds.counted.ends.insert("answered".to_owned(), 10);
+        rounds.counted.ends.insert("reset_suppressed".to_owned(), 40);
+        let counts = &mut rounds.total.counts;
+        (counts.attack_sent, counts.attack_bytes) = (50, 2000);
+        (counts.attack_answers, counts.attack_answer_bytes) = (10, 400);
+        Row { kind: Kind::NoFlow, without, with: rounds, deeds: None }
+    }
+
+    fn complaints(change: impl FnOnce(&mut Row)) -> String {
+        let mut row = sound();
+        change(&mut row);
+        row.complaints(true).join("; ")
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_complained_of_and_what_is_right_is_not() {
+        assert_eq!(complaints(|_| ()), "");
+        let lost = complaints(|row| row.with.total.counts.arrived = [99, 0]);
+        assert!(lost.contains("1 packets of established flows were lost with"), "{lost}");
+        let before = complaints(|row| row.without.total.counts.arrived = [99, 0]);
+        assert!(before.contains("lost without"), "{before}");
+        let reset = complaints(|row| row.with.total.counts.resets = [0, 1]);
+        assert!(reset.contains("1 resets came"), "{reset}");
+        let moved = complaints(|row| row.with.total.counts.moved = 1);
+        assert!(moved.contains("1 violations with"), "{moved}");
+        let end = |row: &mut Row, name: &str, count| row.with.counted.ends.insert(name.to_owned(), count);
+        let strange = complaints(|row| {
+            end(row, "cookie_stale", 1);
+        });
+        assert!(strange.contains("counted as [(\"cookie_stale\", 1)]"), "{strange}");
+        for count in [39, 41] {
+            let uncounted = complaints(|row| {
+                end(row, "reset_suppressed", count);
+            });
+            assert!(uncounted.contains("50 packets of it came in"), "{uncounted}");
+        }
+        let more = complaints(|row| row.with.total.counts.attack_answers = 51);
+        assert!(more.contains("51 answers to 50"), "{more}");
+        let larger = complaints(|row| row.with.total.counts.attack_answer_bytes = 2001);
+        assert!(larger.contains("2001 bytes of answers to 2000"), "{larger}");
+        let none = complaints(|row| row.with.total.counts.attack_sent = 0);
+        assert!(none.contains("no packet of it was sent"), "{none}");
+        let deaf = Deeds { connections: 1, unanswered: 1, ..Deeds::default() };
+        let unanswered = complaints(|row| row.deeds = Some(deaf));
+        assert!(unanswered.contains("1 honest requests had no answer"), "{unanswered}");
+    }
+}

@@ -247,3 +247,79 @@ fn write_quote(out: &mut [u8], (name, from, [kind, code]): (Name, u32, [u8; 2]),
     let sum = Sum::ZERO.bytes(icmp).checksum();
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use flowgate::wire::checksum;
+
+    use super::super::{Side, Trace, trace};
+    use super::*;
+    use crate::names::Naming;
+    use clap::ValueEnum;
+
+    fn frames() -> Frames {
+        Frames::new(Naming::new(7, 0.3), &[64])
+    }
+
+    fn written(kind: Kind, count: usize) -> Vec<Vec<u8>> {
+        let (frames, flows) = (frames(), Flows::new(100));
+        let mut shots = Shots::new(3, crowd(64).expect("random numbers"));
+        let one = |shots: &mut Shots| {
+            let shot = shots.next(kind, &flows, &frames).expect("there are flows");
+            let mut frame = vec![0; shots.len(shot, &frames)];
+            shots.write(shot, &frames, &mut frame);
+            frame
+        };
+        (0..count).map(|_| one(&mut shots)).collect()
+    }
+
+    #[test]
+    fn every_packet_is_marked_and_its_checksums_are_right() {
+        for &kind in Kind::value_variants().iter().filter(|kind| kind.side() == Side::Clients) {
+            for frame in written(kind, 30) {
+                let ip = &frame[ethernet::HEADER_LEN..];
+                assert_eq!(trace(ip), Some(Trace::Attack), "{kind:?}");
+                assert!(ipv4::header_checksum_ok(ip), "{kind:?}");
+                let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+                let is_whole = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0;
+                let payload = &ip[ipv4::HEADER_LEN..total];
+                let address = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+                #[expect(clippy::cast_possible_truncation, reason = "a frame's length")]
+                let len = payload.len() as u16;
+                let pseudo = checksum::pseudo_v4(address(12), address(16), ip[9], len);
+                let sum = if ip[9] == protocol::ICMP { Sum::ZERO } else { pseudo };
+                assert!(!is_whole || sum.bytes(payload).is_right(), "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_of_flows_of_its_own_is_and_what_is_forged_is_of_a_live_one() {
+        let tuple = |frame: &[u8]| (frame[26..34].to_vec(), frame[34..38].to_vec());
+        for (kind, distinct) in [(Kind::SynFlood, 500), (Kind::UdpFlood, 500), (Kind::HalfHandshakes, 250)] {
+            let tuples: std::collections::HashSet<_> =
+                written(kind, 500).iter().map(|frame| tuple(frame)).collect();
+            assert_eq!(tuples.len(), distinct, "{kind:?}");
+        }
+        let frames = frames();
+        for frame in written(Kind::ForgedEnds, 50) {
+            let seen = frames.read(&frame).expect("of a flow of ours");
+            assert!(seen.name.slot < 100 && seen.flags.intersects(TcpFlags::RST | TcpFlags::FIN));
+        }
+    }
+
+    #[test]
+    fn a_crowd_has_both_of_its_places_in_a_small_part_of_the_table_under_its_own_seed_alone() {
+        let crowd = crowd(100).expect("random numbers");
+        assert_eq!(crowd.len(), 128);
+        let distinct: std::collections::HashSet<_> = crowd.iter().collect();
+        assert_eq!(distinct.len(), 128);
+        let other = HashSeed::from_secret(b"another seed, of sixteen bytes or more");
+        let top = |end: &End| {
+            let key = FlowKey::new(EndpointId(0), 4, 17, end.0.into(), CROWDED.0.into(), end.1, CROWDED.1).0;
+            other.flow(&key) as u32 >> 26
+        };
+        let places: std::collections::HashSet<_> = crowd.iter().map(top).collect();
+        assert!(places.len() > 30, "spread over 64 places: {}", places.len());
+    }
+}

@@ -31,7 +31,9 @@ fn seconds(of: &Value) -> f64 {
 // C-1, F-12, R-11, M-2, M-4, W-5, F-11
 #[test]
 fn no_attack_that_the_machine_bears_costs_an_established_flow_a_packet_and_each_is_counted_for_what_it_is() {
-    let gateway = Gateway::start(&["--attack", "all"]);
+    // Clients who keep the control core of a debug build busy on a machine with other things to do make checks late; that
+    // is known, and not asked here.
+    let gateway = Gateway::patient(&["--attack", "all"], 10);
     let (status, seen) = gateway.summary_of(&[&LOAD[..], &["--attack", "all"]].concat());
     // Loss, resets, violations, names that an attack may not have, packets under no name or under two, answers that are more
     // or larger than what they answer.

@@ -38,8 +38,14 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A daemon whose documents are written with these arguments besides.
+    /// A daemon whose documents are written with these arguments besides, and whose targets are dead after two failed
+    /// checks.
     pub fn start(arguments: &[&str]) -> Gateway {
+        Gateway::patient(arguments, 2)
+    }
+
+    /// The same with so many failed checks.
+    pub fn patient(arguments: &[&str], failures: u8) -> Gateway {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("fg-load-{}-{number}", std::process::id());
@@ -49,6 +55,11 @@ impl Gateway {
         let mut gateway = Gateway { namespace, folder, daemon: None };
         let (status, said) = gateway.load(&[&["--write-config"], arguments].concat());
         assert!(status.success(), "{said}");
+        let objects = std::fs::read_to_string(gateway.path("objects.json")).expect("it was written");
+        let threshold = |failures: u8| format!("\"unhealthy_threshold\": {failures}");
+        assert!(objects.contains(&threshold(2)), "{objects}");
+        let objects = objects.replace(&threshold(2), &threshold(failures));
+        std::fs::write(gateway.path("objects.json"), objects).expect("the folder is writable");
         let log = File::create(gateway.path("flowgated.log")).expect("the folder is writable");
         let config = gateway.path("node.toml");
         let daemon = gateway.within(&flowgated()).arg("--config").arg(config).stderr(log).spawn();
