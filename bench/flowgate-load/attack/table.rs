@@ -69,8 +69,7 @@ fn counted(row: &Row) -> String {
             parts.push(format!("{} {said}", grouped(other(name))));
         }
     }
-    if counts.attack_answers > 0 {
-        let each = counts.attack_answer_bytes / counts.attack_answers;
+    if let Some(each) = counts.attack_answer_bytes.checked_div(counts.attack_answers) {
         parts.push(format!("{} answers of {each} bytes", grouped(counts.attack_answers)));
     }
     if counts.attack_refused > 0 {
@@ -122,7 +121,7 @@ pub fn json(options: &Options, rows: &[Row], complaints: &[String]) -> Value {
         .iter()
         .map(|row| {
             let deeds = row.deeds.as_ref().map(|deeds| {
-                let micros = |at: Option<&std::time::Duration>| at.map(|took| took.as_micros() as u64);
+                let micros = |at: Option<&std::time::Duration>| at.map(std::time::Duration::as_micros);
                 json!({
                     "connections": deeds.connections, "thrown_out": deeds.ended,
                     "honest": deeds.honest.len(), "unanswered": deeds.unanswered,
