@@ -7,6 +7,7 @@ mod flow_log;
 mod inband;
 mod overview;
 mod preview;
+mod restarted;
 mod resumed;
 mod scans;
 mod storing;
@@ -95,6 +96,11 @@ impl Bench {
 
     /// A control core that takes over from one that has handed on so much.
     fn resumed(keeper: SharedKeeper) -> Bench {
+        Bench::restarted(keeper, |_| Restart::nothing(crate::control::tables::Outcome::First))
+    }
+
+    /// One of a daemon of whose flow tables this has come, by the workers' clock.
+    fn restarted(keeper: SharedKeeper, came: impl FnOnce(&Clock) -> Restart) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let config = crate::control::node::NodeConfig::parse(NODE).unwrap();
         let (to, inbox) = rtrb::RingBuffer::new(RING);
@@ -111,6 +117,8 @@ impl Bench {
             underlay_mac: MacAddr::BROADCAST,
             routes: config.underlay,
         };
+        let clock = Clock::start();
+        let restart = came(&clock);
         let (health, health_events) = HealthEngine::new(SocketChecker::default());
         let known = Hop { interface: InterfaceId(0), address: Ipv4Addr::new(192, 0, 2, 1).into() };
         let neighbours = Neighbours::new([(known, MacAddr([2, 0, 0, 0, 0, 1]))].into());
@@ -121,7 +129,7 @@ impl Bench {
             compiler: Compiler::new(node, HashSeed::from_secret(b"the tests' own secret")).into(),
             health,
             health_events,
-            workers: Workers::new(vec![link], Clock::start()).into(),
+            workers: Workers::new(vec![link], clock).into(),
             network: NetworkParts { neighbours: neighbours.into(), questions },
             ports: Box::new(Vec::new),
             buffers: Box::new(Vec::new),
@@ -136,7 +144,7 @@ impl Bench {
             drains: Drains::default().into(),
             life: Life::first(),
             keeper,
-            restart: Restart::nothing(crate::control::tables::Outcome::First),
+            restart,
             not_ready_file: Rc::new(NotReadyFile::new(&folder.path().join("not-ready"))),
         });
         Bench { core, inbox, counters, folder, says, asked }
