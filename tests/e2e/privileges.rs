@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::lab::gateway::{Attributes, USER, daemons_user};
+use crate::lab::process::Process;
 use crate::lab::routed::Shape;
 use crate::lab::traffic::exchange;
 use crate::lab::{Family, Lab, wait_for};
@@ -182,6 +183,38 @@ fn a_forbidden_call_in_any_thread_of_the_daemon_ends_it_by_sigsys() {
             gateway.process.ended()
         });
         assert_eq!(ended.signal(), Some(libc::SIGSYS), "{name}: {ended}");
+    }
+}
+
+/// The capabilities that the packaged unit leaves the daemon, as `setpriv` wants them.
+fn set_of_the_unit() -> String {
+    let unit = include_str!("../../scripts/package/flowgate.service");
+    let names = unit.lines().filter_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = names.flat_map(str::split_whitespace).filter_map(|name| name.strip_prefix("CAP_"));
+    names.fold("-all".to_owned(), |set, name| format!("{set},+{}", name.to_lowercase()))
+}
+
+#[test]
+fn the_packaged_units_capabilities_are_enough_for_a_start_on_what_is_the_users_too() {
+    let mut lab = Lab::new(1);
+    lab.keep_tables(1);
+    lab.write_configuration(Attributes::default());
+    // A folder that the daemon makes.
+    let socket = lab.path("run/flowgated.sock");
+    let path = lab.path("flowgated.sock").display().to_string();
+    let toml = lab.node_toml().replace(&path, &socket.display().to_string());
+    fs::write(lab.path("node.toml"), toml).expect("the folder is writable");
+    for start in 1..=2 {
+        let mut command = lab.router.command("setpriv");
+        command.args(["--bounding-set", &set_of_the_unit(), env!("CARGO_BIN_EXE_flowgated"), "--config"]);
+        let mut daemon = Process::start("of-the-unit", command.arg(lab.path("node.toml")), &lab.path(""));
+        wait_for("the daemon", Duration::from_secs(20), || {
+            daemon.must_run();
+            (daemon.printed().matches("flowgated is ready").count() == start).then_some(())
+        });
+        let about = fs::metadata(&socket).expect("it is there");
+        assert_eq!((about.uid(), about.mode() & 0o777), (daemons_user().uid.as_raw(), 0o660));
+        assert!(daemon.terminate().success(), "start {start}");
     }
 }
 

@@ -90,8 +90,8 @@ impl ControlListener {
         if !folder.exists() {
             fs::create_dir(folder).map_err(failed("making its folder"))?;
             let open_to = if mode & 0o007 == 0 { 0o750 } else { 0o755 };
-            chown(folder, uid, group)
-                .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(open_to)))
+            fs::set_permissions(folder, Permissions::from_mode(open_to))
+                .and_then(|()| chown(folder, uid, group))
                 .map_err(failed("opening its folder"))?;
         }
         // Held from the look at what is there until our own file is in place.
@@ -117,8 +117,9 @@ impl ControlListener {
                 return Err(BindError::NotASocket(draft.clone()));
             }
             let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
-            chown(&handle, uid, group).map_err(failed("giving it to its user and group"))?;
+            // The mode first: without CAP_FOWNER it is nobody's to set any more once the file is another's.
             fs::set_permissions(&handle, Permissions::from_mode(mode)).map_err(failed("setting its mode"))?;
+            chown(&handle, uid, group).map_err(failed("giving it to its user and group"))?;
             listener.set_nonblocking(true).map_err(failed("making it non-blocking"))?;
             let made = file.metadata().map_err(failed("looking at it"))?;
             fs::rename(&draft, path).map_err(failed("putting it in its place"))?;
