@@ -10,9 +10,10 @@ use crate::control::events::{Event, EventKind, Timestamp, What};
 use crate::control::socket::Lost;
 use crate::control::socket::methods::subscribe::{Snapshot, Subscribe};
 use crate::control::telling::EventCounts;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
-use std::thread::sleep;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// After this a daemon that is gone is tried again.
@@ -155,9 +156,20 @@ fn subscribe_again(session: &mut Session, params: &Subscribe) -> Result<Value, C
             session.client.call("subscribe", params)
         });
         match subscribed {
-            Err(error) if may_come_back(&error) => sleep(RETRY),
+            Err(error) if may_come_back(&error) => wait_for_reader_to_go(RETRY)?,
             outcome => return outcome,
         }
+    }
+}
+
+/// Waits for so long, unless whoever reads what is printed goes: then there is nobody to come back for.
+fn wait_for_reader_to_go(long: Duration) -> Result<(), CliError> {
+    let stdout = std::io::stdout();
+    let mut reader = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    let patience = PollTimeout::try_from(long).unwrap_or(PollTimeout::MAX);
+    match poll(&mut reader, patience) {
+        Ok(0) | Err(_) => Ok(()),
+        Ok(_) => Err(CliError::ReaderGone),
     }
 }
 

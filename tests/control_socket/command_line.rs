@@ -385,8 +385,16 @@ fn a_subscriber_whose_daemon_goes_comes_back_and_says_what_it_missed() {
     let back = next();
     assert_eq!((&back["Back"]["Missed"], &back["Back"]["SameDaemon"]), (&0.into(), &false.into()), "{back}");
     assert_eq!(next()["EventsSoFar"]["Config"], 0);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    // The daemon goes, and then the reader: there is nobody to come back for.
+    daemon.stop();
+    assert!(next()["Gone"].is_object());
+    drop(lines);
+    let began = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "it goes on without a reader");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
