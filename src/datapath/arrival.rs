@@ -120,6 +120,7 @@ pub fn read_arrival<B: PacketBuf>(
     }
     let interface = match entrance {
         Entrance::Wire(_) if packet.is_within_link() => return Err(entrance.not_ours()), // O-4
+        Entrance::Wire(_) if packet.is_from_group() => return Err(Unread::Drop(DropReason::Martian)),
         Entrance::Wire(_) => None,
         Entrance::Interface(id, interface) => {
             interfaces::judge(id, interface, &packet, ip)?;

@@ -177,7 +177,7 @@ counted_enum! {
         VlanUnknown = "vlan_unknown",
         /// At a routed endpoint, and not addressed to its port on the link.
         NotOurMac = "not_our_mac",
-        /// At a routed endpoint, from or to an address that no router forwards.
+        /// At a routed endpoint, from or to an address that no router forwards; at a wire, from that of a group.
         Martian = "martian",
         /// The time to live ended at a routed endpoint, and its sender could not be told.
         TtlExceeded = "ttl_exceeded",

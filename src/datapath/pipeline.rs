@@ -269,11 +269,13 @@ impl<B: PacketBuf> Pipeline<B> {
             }
         }
         let [packet] = packet;
-        let arrival = wire.arrival(lane);
-        if found.is_none() && arrival.packet.is_within_link() {
-            // No flow is of such addresses, so that this needs to be asked of strangers alone.
-            return self.unread_again(forwarding, port, packet);
+        if found.is_none() && lane.may_be_link_scope() {
+            // No flow is of addresses that keep a packet from being one's, so that this is asked of strangers alone.
+            if let Err(unread) = read_arrival(forwarding, port, &packet) {
+                return self.unread(forwarding, port, packet, unread);
+            }
         }
+        let arrival = wire.arrival(lane);
         self.arrival(forwarding, packet, &arrival, found);
     }
 

@@ -104,6 +104,16 @@ impl Packet {
         }
     }
 
+    /// Whether its source is a group's or the limited broadcast address, which no station's packets have (RFC 1122 3.2.1.3,
+    /// RFC 4291 2.7). A flow of one would be taken for that of packets *to* the group.
+    #[inline]
+    pub fn is_from_group(&self) -> bool {
+        match self.version {
+            IpVersion::V4 => low32(self.src) >> 28 == 0xe || low32(self.src) == u32::MAX,
+            IpVersion::V6 => self.src >> 120 == 0xff,
+        }
+    }
+
     /// Traffic that no router passes on: what is [within the link](Packet::is_within_link), and all else with a link-local
     /// address or IPv6's unspecified source.
     #[inline]

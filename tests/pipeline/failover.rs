@@ -386,7 +386,7 @@ fn what_must_not_be_answered_is_not() {
     let multicast = Segment { dst: "239.1.2.3".parse().unwrap(), ..data() };
     assert_eq!(bench.dropped(LEFT, &multicast.frame()), DropReason::NotAnswerable);
     let from_multicast = Segment { src: "239.1.2.3".parse().unwrap(), ..data() };
-    assert_eq!(bench.dropped(LEFT, &from_multicast.frame()), DropReason::NotAnswerable);
+    assert_eq!(bench.dropped(LEFT, &from_multicast.frame()), DropReason::Martian);
     let group_frame = Segment { macs: (CLIENT_MAC, [0xff; 6]), ..data() };
     assert_eq!(bench.dropped(LEFT, &group_frame.frame()), DropReason::NotAnswerable);
     assert_eq!(

@@ -185,6 +185,41 @@ fn nobody_reaches_a_server_past_the_appliance_by_a_link_local_address() {
     }
 }
 
+// O-4
+#[test]
+fn nobody_makes_a_flow_of_what_stays_on_its_link_by_turning_it_round() {
+    for fast_path in [true, false] {
+        for workers in [1, 4] {
+            let mut bench = Bench::with(2, workers, 1024);
+            if !fast_path {
+                bench.workers.iter_mut().for_each(|worker| worker.without_fast_path());
+            }
+            let between = |src: &str, dst: &str| {
+                let (src, dst): (std::net::IpAddr, std::net::IpAddr) =
+                    (src.parse().unwrap(), dst.parse().unwrap());
+                let plain = Segment { ports: (520, 520), ..client(0, 0).udp() };
+                let plain = if src.is_ipv6() { plain.over_ipv6() } else { plain };
+                Segment { src, dst, ..plain }
+            };
+            for (station, group) in [
+                ("10.1.2.3", "224.0.0.9"),
+                ("0.0.0.0", "255.255.255.255"),
+                ("fe80::1", "ff02::9"),
+                ("2001:db8::1", "ff02::9"),
+            ] {
+                let turned = between(group, station);
+                assert_eq!(bench.dropped(LEFT, &turned.frame()), DropReason::Martian, "{group}");
+                let real = between(station, group).frame();
+                for _ in 0..2 {
+                    assert_eq!(bench.put(LEFT, &real), [(RIGHT, real.clone())], "{station}");
+                }
+            }
+            assert_eq!((0..2).map(|target| bench.live_flows(target)).sum::<u64>(), 0);
+            bench.assert_settled();
+        }
+    }
+}
+
 // O-1
 #[test]
 fn ipv6_needs_dualstack() {

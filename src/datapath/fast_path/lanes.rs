@@ -74,7 +74,7 @@ impl Lane {
     /// Whether one of its addresses may be of those that never cross a router: multicast and above, 169.254.0.0/16,
     /// fe80::/9, the unspecified address.
     #[inline(always)]
-    pub(super) fn may_be_link_scope(&self) -> bool {
+    pub fn may_be_link_scope(&self) -> bool {
         if let Some([low, high]) = self.key.v4() {
             return high >= 0xe000_0000 || low >> 16 == 0xa9fe || high >> 16 == 0xa9fe;
         }
