@@ -107,7 +107,7 @@ fn of_no_flow(packet: &Facts, around: &Surroundings<'_>, then: Then, account: &m
     if packet.resets() {
         account.note(Reason::ResetOfNoFlow);
         Verdict::Drop(DropReason::UnknownFlow, then)
-    } else if policy.unknown_flow == UnknownFlow::Reset || policy.reset_on_idle {
+    } else if policy.answers_no_flow() {
         let asked_for = policy.unknown_flow == UnknownFlow::Reset;
         account.note(if asked_for { Reason::UnknownFlowReset } else { Reason::UnknownFlowResetOnIdle });
         Verdict::Reset(ResetTrigger::NoFlow, then)

@@ -189,6 +189,14 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    /// Whether packets of no live flow are answered with resets.
+    #[inline]
+    pub fn answers_no_flow(&self) -> bool {
+        self.reset_on_idle || self.unknown_flow == UnknownFlow::Reset
+    }
+}
+
 /// What anybody who can send a packet may provoke in a second at most, unless an operator says otherwise: as many as a
 /// worker sends ICMP errors, and at 40 to 60 bytes each less than half a Mbit/s at whoever the senders were forged to be.
 pub const NO_FLOW_RESETS_PER_SECOND: u32 = 1000;

@@ -40,7 +40,8 @@ impl<B: PacketBuf> Pipeline<B> {
             any_healthy: self.conditions.any_healthy(id),
             healthy_percent: self.conditions.healthy_percent(id),
             may_reset: allows(Drawn::OfFlow),
-            may_reset_no_flow: allows(Drawn::OfNone),
+            // Asked of a bucket only where it may be drawn from.
+            may_reset_no_flow: !gateway.policy.answers_no_flow() || allows(Drawn::OfNone),
             forgot: self.flows.forgot(self.now, &gateway.timers),
             now: self.now,
         }
