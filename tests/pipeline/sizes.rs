@@ -94,7 +94,7 @@ fn errors_are_rate_limited_and_the_rest_is_dropped_and_named() {
         let [a, b] = network.to_be_bytes();
         Segment { src: std::net::IpAddr::from([10, a, b, 1]), ..sized(false, 1600) }.frame()
     };
-    let mut told = |bench: &mut Bench, networks: &mut dyn Iterator<Item = u16>| {
+    let told = |bench: &mut Bench, networks: &mut dyn Iterator<Item = u16>| {
         for network in networks {
             bench.workers[0].ports_mut()[LEFT].arriving.push_back(MemoryBuf::new(&from(network)));
         }
