@@ -163,10 +163,15 @@ fn restarted(workers: usize, end: End) {
          {serves:?}; taken over in {} ms; {words} words",
         tables["TookMilliseconds"]
     );
-    assert_eq!((&tables["Outcome"], &tables["Torn"]), (&json!("taken_over"), &json!(0)), "{tables}");
+    assert_eq!(tables["Outcome"], "taken_over", "{tables}");
+    // A kill may come while a worker writes an entry; these are of other flows than those that are looked at.
+    let torn_at_most = if end == End::Killed { workers as u64 } else { 0 };
+    assert!(tables["Torn"].as_u64() <= Some(torn_at_most), "{tables}");
     assert!(tables["Flows"].as_u64() >= Some(IDLE as u64 + 2), "{tables}");
     assert!(gap < BOUND, "{gap:?}");
-    assert!(told <= gap + Duration::from_millis(20), "{told:?} told, {gap:?} seen");
+    // The datagrams are of one worker, and the gap is over when all forward: another may wait for a CPU meanwhile.
+    let later = if workers > 1 { PAUSE } else { Duration::from_millis(100) };
+    assert!(told <= gap + later, "{told:?} told, {gap:?} seen");
     // What is new goes on as ever.
     lab.connect(Family::V4).must_work();
 }

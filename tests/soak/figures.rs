@@ -32,7 +32,7 @@ pub fn resets(lab: &Lab) -> u64 {
 
 /// The cookies of all flows, or of those alone that are at work and will be for a while.
 pub fn flows(lab: &Lab, at_work: bool) -> BTreeSet<String> {
-    let listed = lab.gateway().rpc.must("describe-flows", json!({"Limit": 1000}));
+    let listed = lab.gateway().rpc.must("describe-flows", json!({"Limit": 10_000}));
     let works = |flow: &&Value| {
         let ms = |key: &str| flow[key].as_u64().unwrap_or_default();
         flow["State"] == "established" && ms("IdleMs") < 5000 && ms("ExpiresInMs") > 10_000

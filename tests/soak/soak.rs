@@ -37,6 +37,9 @@ const TOLD: usize = 12;
 const KEPT: usize = 2000;
 /// The daemon's lives are so long in the middle, at least.
 const SHORTEST_LIFE: Duration = Duration::from_secs(20);
+/// How long a daemon that has taken flow tables over lives at least: three in a row that were killed sooner would have the next
+/// one leave the tables (docs/restart.md), which is no fault.
+const SETTLED_LIFE: Duration = Duration::from_secs(22);
 /// Violations of one law within such a time have one cause, likely.
 const ALIKE: Duration = Duration::from_secs(5);
 /// So many violations are enough.
@@ -174,7 +177,7 @@ impl Soak {
         while Instant::now() < end && self.outcome.violations.len() < MOST {
             if Instant::now() >= next_fault {
                 let fault = if Instant::now() >= next_end {
-                    next_end = Instant::now() + self.life_time();
+                    next_end = Instant::now() + self.life_time().max(SETTLED_LIFE);
                     self.chance.of(&[Fault::Restart, Fault::Kill, Fault::Kill, Fault::Damage])
                 } else {
                     choose(&mut self.chance)
