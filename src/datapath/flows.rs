@@ -251,8 +251,12 @@ impl Flows {
         if flags != entry.flags {
             entry.flags = flags;
         }
+        let was_closed = entry.is_in(FlowState::Closed);
         if entry.state() != update.state {
             self.table.set_state(id, update.state);
+        }
+        if update.state == FlowState::Established && was_closed {
+            self.table.entry_mut(id).disown_resets();
         }
         if update.state == FlowState::Closed {
             let flags = &mut self.table.entry_mut(id).flags;
@@ -306,15 +310,20 @@ impl Flows {
         if entry.expiry(now, &forwarding.timers(entry.key().endpoint())).is_some() {
             return;
         }
-        // A FIN that comes back says nothing of a reset that came after it.
-        if entry.is_in(FlowState::Closed) && !inner.tcp_flags.contains(TcpFlags::RST) {
+        let (is_reset, closed_by) = (inner.tcp_flags.contains(TcpFlags::RST), resets(entry));
+        // A FIN that comes back says nothing of a reset that came after it; nor does a reset anything new that has come this
+        // way before, be it that its sender has gone on since.
+        let known = if is_reset { closed_by.of(direction) } else { entry.is_in(FlowState::Closed) };
+        if known || is_reset && entry.has_disowned(direction) {
             return;
         }
         let fail_open = entry.flags.contains(FlowFlags::FAIL_OPEN);
         let facts = Facts { tcp: true, flags: inner.tcp_flags, direction };
         let debts = debts(entry.flags);
         let update =
-            Update { fail_open, debts, ..close(entry.state(), (fins(entry.flags), resets(entry)), &facts) };
+            Update { fail_open, debts, ..close(entry.state(), (fins(entry.flags), closed_by), &facts) };
+        // A reset that did not come this way is the appliance's own, and true: nobody puts the flow back.
+        let update = if is_reset { Update { resets: Ends::NONE, ..update } } else { update };
         if update.state == FlowState::Closed && entry.state() != FlowState::Closed {
             self.table.entry_mut(id).last_seen = now;
         }

@@ -118,6 +118,9 @@ impl FlowFlags {
     }
 }
 
+/// In the place of an acknowledgement that is not known: see [`Entry::disown_resets`]. No place in a queue or the index.
+const DISOWNED: u32 = u32::MAX;
+
 /// A flow, 64 bytes.
 ///
 /// What may be changed freely is public; key, state and cookie generation change only through the
@@ -240,6 +243,34 @@ impl Entry {
         compiler_fence(Ordering::SeqCst);
         self.place_or_acks = [place, whereabouts];
         self.state = state as u8;
+    }
+
+    /// The same place in the queue of its state by another number, in the table of another process.
+    pub(super) fn queued_again(&mut self, place: u32, whereabouts: u32) {
+        self.place_or_acks = [place, whereabouts];
+    }
+
+    /// Of an established flow: a reset had closed it that was not its supposed sender's. The word is of an acknowledgement's
+    /// place, and lost once one is noted there.
+    #[inline]
+    pub fn disown_resets(&mut self) {
+        if self.is_in(FlowState::Established) {
+            for (place, flag) in self.place_or_acks.iter_mut().zip([FlowFlags::ACK_LOW, FlowFlags::ACK_HIGH])
+            {
+                if !self.flags.contains(flag) {
+                    *place = DISOWNED;
+                }
+            }
+        }
+    }
+
+    /// Whether a reset that goes this way was disowned since the flow was established.
+    #[inline]
+    #[must_use]
+    pub fn has_disowned(&self, sender: Direction) -> bool {
+        self.is_in(FlowState::Established)
+            && !self.flags.contains(FlowFlags::ack(sender))
+            && self.place_or_acks[sender.index()] == DISOWNED
     }
 
     /// Makes it that of a new flow, under the next generation.

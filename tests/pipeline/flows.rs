@@ -422,6 +422,8 @@ fn when_the_flood_is_over_a_packet_of_no_flow_is_dropped_again() {
 fn packets_of_no_flow_in_a_syn_flood_push_out_no_more_than_syns_do() {
     for flags in [ACK, SYN | ACK, FIN | ACK, RST] {
         let mut bench = crowded(true);
+        let goes_on = |port| cookie(&bench.one(LEFT, &client(port, ACK).frame()).1);
+        let cookies: Vec<u32> = (1..=32).map(goes_on).collect();
         flood(&mut bench, 20_000..20_001);
         for port in 30_000..31_000 {
             assert_eq!(bench.one(LEFT, &client(port, flags).frame()).0, UNDER);
@@ -429,7 +431,8 @@ fn packets_of_no_flow_in_a_syn_flood_push_out_no_more_than_syns_do() {
         let stateless = bench.counters[0].gateway(GatewayId(0)).stateless_packets.get();
         assert_eq!((live(&bench), stateless), (64, 0));
         for port in 1..=32 {
-            bench.one(LEFT, &client(port, ACK | PSH).frame());
+            let (_, out) = bench.one(LEFT, &client(port, ACK | PSH).frame());
+            assert_eq!(cookie(&out), cookies[usize::from(port) - 1], "it is the flow that it was");
         }
         let (_, out) = bench.one(LEFT, &client(9000, SYN).frame());
         assert_eq!(cookie(&out) >> 31, 0, "a new flow has an entry");
@@ -488,8 +491,10 @@ fn a_forged_reset_shortens_no_flow_whose_ends_go_on() {
             assert_eq!(cookie(&on), cookie(&out));
             bench.pass(349_000);
             assert_eq!(live(&bench), 1, "it is as it was");
-            // The appliance returned the forged one late.
-            bench.one(UNDER, &answer(&reset, None));
+            // The appliance returned the forged one late. Where acknowledgements are kept there is no place to know it by.
+            if !proactive {
+                bench.one(UNDER, &answer(&reset, None));
+            }
             bench.one(port, &own.frame());
         }
         bench.pass(349_000);
@@ -541,6 +546,7 @@ fn flows_that_were_never_answered_and_are_silent_make_room_when_all_are_establis
         }
         (1..=16).for_each(|port| answered(&mut bench, port));
         (100..148).for_each(|port| forged(&mut bench, port));
+        let (_, before) = bench.one(LEFT, &client(110, ACK).frame());
         let is_stateless = |out: &[u8]| cookie(out) >> 31 == 1;
         bench.now += 29_999;
         // One way only, as is allowed, and in use.
@@ -570,6 +576,7 @@ fn flows_that_were_never_answered_and_are_silent_make_room_when_all_are_establis
         let (_, out) = bench.one(LEFT, &client(110, ACK).frame());
         assert_eq!(live(&bench), 64);
         assert!(is_stateless(&out));
+        assert_eq!(bench.target_of(&out), bench.target_of(&before));
         assert_eq!(bench.drops(), []);
         bench.assert_settled();
     }
@@ -610,4 +617,36 @@ fn half_open_flows_let_go_of_the_headers_that_there_is_room_for() {
         assert!(bench.counters[0].flows_evicted.get() > 7_000);
         bench.assert_settled();
     }
+}
+
+// F-9
+#[test]
+fn a_reset_that_the_appliance_made_is_believed_though_segments_are_still_on_their_way() {
+    let mut bench = Bench::new(3);
+    answered(&mut bench, 1);
+    let (_, out) = bench.one(LEFT, &client(1, ACK | PSH).frame());
+    for segment in [client(1, RST | ACK), client(1, RST | ACK).reversed()] {
+        bench.one(UNDER, &answer(&out, Some(&segment.ip())));
+    }
+    bench.one(LEFT, &client(1, ACK | PSH).frame());
+    bench.one(RIGHT, &client(1, ACK | PSH).reversed().frame());
+    bench.pass(10_100);
+    assert_eq!(live(&bench), 0);
+}
+
+// F-12: no time is kept so long that it would seem to lie ahead (the clock wraps after 49.7 days).
+#[test]
+fn what_made_room_or_went_without_state_a_clock_s_round_ago_opens_nothing() {
+    let mut squeezed = crowded(true);
+    flood(&mut squeezed, 20_000..20_001);
+    let mut overflown = full();
+    let (_, out) = overflown.one(LEFT, &client(9000, SYN).frame());
+    for bench in [&mut squeezed, &mut overflown] {
+        for _ in 0..50 {
+            bench.now = bench.now.wrapping_add(85_899_346);
+            bench.rounds();
+        }
+    }
+    assert_eq!(squeezed.dropped(LEFT, &client(9000, ACK).frame()), DropReason::UnknownFlow);
+    assert_eq!(overflown.dropped(UNDER, &answer(&out, None)), DropReason::CookieStale);
 }

@@ -83,8 +83,9 @@ impl Ends {
         }
     }
 
+    /// Whether this direction has.
     #[inline]
-    pub(super) fn of(self, sender: Direction) -> bool {
+    pub fn of(self, sender: Direction) -> bool {
         match sender {
             Direction::LowToHigh => self.low,
             Direction::HighToLow => self.high,

@@ -206,7 +206,7 @@ impl Table {
                     let state = self.entries.at(number).state();
                     let place = self.enter_queue(number, state);
                     let whereabouts = self.whereabouts(number);
-                    self.entries.at_mut(number).change_state(state, place, whereabouts);
+                    self.entries.at_mut(number).queued_again(place, whereabouts);
                 }
             }
         }

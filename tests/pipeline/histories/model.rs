@@ -236,6 +236,9 @@ pub struct Flow {
     pub fin_of_server: bool,
     /// Whose resets have closed it, and were their last packets.
     reset_by: BTreeSet<Side>,
+    /// A reset had closed it, and its supposed sender went on: what comes back of that reset is nothing new. Forgotten when
+    /// the numbers are known.
+    disowned: bool,
     /// Its last packet, or its close.
     pub last: u32,
     /// Made while nobody was healthy (F-6), and no packet of it has found its target healthy since.
@@ -741,6 +744,7 @@ impl Model {
                     fin_of_client: false,
                     fin_of_server: false,
                     reset_by: BTreeSet::new(),
+                    disowned: false,
                     last: self.now,
                     failed_open: !self.somebody_is_healthy(),
                     begun_by: packet.from,
@@ -802,10 +806,18 @@ impl Model {
             && !over
         {
             let before = flow.phase;
-            if before == Phase::Closed && !inside.rst {
-                return; // It may have been sent before the reset.
+            let known = match inside.rst {
+                true => flow.reset_by.contains(&inside.from) || flow.disowned && before == Phase::Established,
+                // It may have been sent before the reset.
+                false => before == Phase::Closed,
+            };
+            if known {
+                return;
             }
             pass(flow, inside, step);
+            if inside.rst {
+                flow.reset_by.clear(); // The target's own.
+            }
             if flow.phase == Phase::Closed && before != Phase::Closed {
                 flow.last = now; // F-9: so long after its close
             }
@@ -823,6 +835,7 @@ fn pass(flow: &mut Flow, packet: &Packet, step: u64) {
         Side::Server => flow.fin_of_server |= packet.fin,
     }
     let before = flow.phase;
+    let mut disowned = false;
     if flow.fin_of_client && flow.fin_of_server {
         flow.phase = Phase::Closed;
         flow.reset_by.clear();
@@ -833,6 +846,7 @@ fn pass(flow: &mut Flow, packet: &Packet, step: u64) {
         // Somebody else sent the reset.
         if flow.reset_by.is_empty() {
             flow.phase = Phase::Established;
+            disowned = true;
         }
     } else if flow.phase == Phase::HalfOpen && !packet.syn {
         flow.phase = Phase::Established;
@@ -840,6 +854,7 @@ fn pass(flow: &mut Flow, packet: &Packet, step: u64) {
     if flow.phase != before {
         flow.since = step;
         flow.numbers_known = false;
+        flow.disowned = disowned;
     }
 }
 
@@ -853,5 +868,6 @@ fn note(flow: &mut Flow, packet: &Packet, proactive: bool) {
         flow.numbers_known = false;
     } else if packet.ack && flow.phase == Phase::Established {
         flow.numbers_known = true;
+        flow.disowned = false;
     }
 }

@@ -66,6 +66,9 @@ fn filled(place: &Place, flows: u32) -> Table {
         (entry.last_seen, entry.target) = (Millis(n), TargetId(n as u16 % 100));
         (entry.target_generation, entry.link) = (n as u16 % 7, [LinkId(n as u16 % 5), LinkId(3)]);
         entry.note_ack(Direction::HighToLow, 1000 + n);
+        if entry.is_in(FlowState::Closed) {
+            entry.flags.insert(FlowFlags::RST_HIGH); // whose sender may show that it was forged
+        }
         if n % 9 == 8 {
             table.remove(id);
         }
