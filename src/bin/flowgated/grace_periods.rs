@@ -5,21 +5,23 @@
 //! less, at the price of an interrupt to each core that is at work, and so has a switch for it, which is of the whole machine.
 //! It is on for as long as sockets are opened or closed, some 100 ms each.
 //!
-//! That it is on by us is noted in the state directory meanwhile: the daemon after one that was killed just then turns it off.
+//! That it is on by us is noted in memory meanwhile, which no disk that hangs holds up: the daemon after one that was killed just
+//! then turns it off. Nobody but root and the daemon's user can leave such a note.
 //! Where it cannot be turned on (a container has no right to it) nothing is different but the time.
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use flowgate::control::node::NodeConfig;
+use flowgate::control::node::{NodeConfig, Tables};
+use flowgate::io::owner::Owner;
 
 /// The kernel's switch.
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 
-/// The file of the state directory in which it is noted: the boot's number.
-const NOTE: &str = "grace-periods-expedited";
+/// Where it is noted, in a file named after the state directory: the boot's number.
+const NOTES: &str = "/dev/shm";
 
 /// The switch, off; dropped, it is off again.
 pub struct GracePeriods {
@@ -31,10 +33,12 @@ pub struct GracePeriods {
 }
 
 impl GracePeriods {
-    /// Of the node with this configuration; what a daemon before this one has left on is turned off.
-    pub fn new(config: &NodeConfig) -> GracePeriods {
+    /// Of the node with this configuration and the daemon's user; what a daemon before this one has left on is turned off.
+    pub fn new(config: &NodeConfig, owner: Owner) -> GracePeriods {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let mut periods = GracePeriods::of(Path::new(SWITCH), &config.state_directory, boot.trim());
+        let name = format!("{}.grace-periods", Tables::name(&config.state_directory));
+        let mut periods =
+            GracePeriods::of(Path::new(SWITCH), Path::new(NOTES).join(name), boot.trim(), owner);
         // The kernel has no socket of a port that it does not know.
         if !config.ports.iter().any(|port| port.device.argument("iface").is_some()) {
             periods.switch = None;
@@ -42,28 +46,22 @@ impl GracePeriods {
         periods
     }
 
-    fn of(switch: &Path, state_directory: &Path, boot: &str) -> GracePeriods {
-        let note = state_directory.join(NOTE);
-        let was_noted = fs::read_to_string(&note).is_ok_and(|noted| noted == boot);
-        let is_on = fs::read_to_string(switch).is_ok_and(|value| value.trim() != "0");
-        let file = || File::options().write(true).open(switch).ok();
-        let mut periods = GracePeriods { switch: None, note, boot: boot.to_owned(), is_on: false };
-        if is_on && was_noted {
-            periods.switch = file();
+    fn of(switch: &Path, note: PathBuf, boot: &str, owner: Owner) -> GracePeriods {
+        let was_noted = !boot.is_empty() && read_note(&note, owner).is_ok_and(|noted| noted == boot);
+        let file = File::options().read(true).write(true).open(switch).ok();
+        let mut periods = GracePeriods { switch: file, note, boot: boot.to_owned(), is_on: false };
+        if was_noted {
             periods.is_on = true;
             periods.put_back();
-        } else if !is_on {
-            // If it is on, somebody wants it so.
-            periods.switch = file();
         }
         periods
     }
 
-    /// Turns it on.
+    /// Turns it on, unless somebody else has: then they want it so.
     pub fn expedite(&mut self) {
-        let Some(switch) = &self.switch else { return };
+        let Some(switch) = self.switch.as_ref().filter(|switch| is_off(switch)) else { return };
         // Nobody would turn it off after a kill otherwise.
-        let done = fs::write(&self.note, &self.boot).and_then(|()| write(switch, "1"));
+        let done = write_note(&self.note, &self.boot).and_then(|()| write(switch, "1"));
         self.is_on = done.is_ok();
         if let Err(error) = done {
             tracing::debug!(name: "grace_periods_stay", %error, "the kernel's grace periods are not expedited: opening and closing ports takes longer");
@@ -94,6 +92,35 @@ impl Drop for GracePeriods {
     }
 }
 
+/// What is noted, by root or the daemon's user.
+fn read_note(path: &Path, owner: Owner) -> io::Result<String> {
+    // Where others may make files, a link is not followed and nobody waited for.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() || ![0, owner.uid, Owner::present().uid].contains(&about.uid()) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let mut noted = String::new();
+    file.take(64).read_to_string(&mut noted)?;
+    Ok(noted)
+}
+
+/// Notes it in a file of its own: whatever is there by that name is not written to.
+fn write_note(path: &Path, boot: &str) -> io::Result<()> {
+    fs::remove_file(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(boot.as_bytes())
+}
+
+/// Whether it is known to be off.
+fn is_off(switch: &File) -> bool {
+    let mut value = [0; 8];
+    switch.read_at(&mut value, 0).is_ok_and(|length| value[..length].trim_ascii() == b"0")
+}
+
 fn write(switch: &File, value: &str) -> io::Result<()> {
     switch.write_all_at(value.as_bytes(), 0)
 }
@@ -115,8 +142,12 @@ mod tests {
             self.0.path().join("rcu_expedited")
         }
 
+        fn note(&self) -> PathBuf {
+            self.0.path().join("note")
+        }
+
         fn daemon(&self, boot: &str) -> GracePeriods {
-            GracePeriods::of(&self.switch(), self.0.path(), boot)
+            GracePeriods::of(&self.switch(), self.note(), boot, Owner::present())
         }
 
         fn value(&self) -> String {
@@ -124,7 +155,7 @@ mod tests {
         }
 
         fn is_noted(&self) -> bool {
-            self.0.path().join(NOTE).exists()
+            self.note().exists()
         }
     }
 
@@ -150,6 +181,66 @@ mod tests {
         periods.expedite();
         assert!(!host.is_noted());
         drop(periods);
+        assert_eq!(host.value(), "1");
+    }
+
+    #[test]
+    fn what_an_operator_turns_on_while_the_daemon_runs_stays_on() {
+        let host = Host::new("0\n");
+        let mut periods = host.daemon("boot");
+        periods.expedite();
+        periods.put_back();
+        fs::write(host.switch(), "1\n").unwrap();
+        periods.expedite();
+        assert!(!host.is_noted());
+        drop(periods);
+        assert_eq!(host.value(), "1");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_note_is_not_written_through() {
+        let host = Host::new("0\n");
+        let precious = host.0.path().join("shadow");
+        fs::write(&precious, "root:x").unwrap();
+        std::os::unix::fs::symlink(&precious, host.note()).unwrap();
+        let mut periods = host.daemon("boot");
+        periods.expedite();
+        assert!(host.value() == "1" && host.is_noted());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "root:x");
+        // Nor is one read through.
+        std::mem::forget(periods);
+        fs::write(&precious, "boot").unwrap();
+        fs::remove_file(host.note()).unwrap();
+        std::os::unix::fs::symlink(&precious, host.note()).unwrap();
+        drop(host.daemon("boot"));
+        assert_eq!(host.value(), "1");
+    }
+
+    #[test]
+    fn a_fifo_in_the_place_of_the_note_holds_nobody_up() {
+        let host = Host::new("0\n");
+        nix::unistd::mkfifo(&host.note(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let (done, ended) = std::sync::mpsc::channel();
+        let (switch, note) = (host.switch(), host.note());
+        std::thread::spawn(move || {
+            let mut periods = GracePeriods::of(&switch, note, "boot", Owner::present());
+            periods.expedite();
+            std::mem::forget(periods);
+            done.send(()).ok();
+        });
+        ended.recv_timeout(std::time::Duration::from_secs(10)).expect("it waits for the FIFO");
+        assert!(host.value() == "1" && host.note().metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_note_of_anybody_else_turns_nothing_off() {
+        let host = Host::new("1\n");
+        fs::write(host.note(), "boot").unwrap();
+        if std::os::unix::fs::chown(host.note(), Some(65_534), None).is_err() {
+            // Without the right to give files away there is nobody else.
+            return;
+        }
+        drop(host.daemon("boot"));
         assert_eq!(host.value(), "1");
     }
 

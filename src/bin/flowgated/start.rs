@@ -103,10 +103,11 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
         tracing::warn!(name: "idle", "the configuration has no ports: nothing is forwarded and no port is touched; `flowgate` says what to do next");
     }
     // Dropped after the devices.
-    let mut grace_periods = GracePeriods::new(config);
+    let owner = privileges.owner().unwrap_or_else(Owner::present);
+    let mut grace_periods = GracePeriods::new(config, owner);
     let start = || if config.is_idle() { Ok(Devices::none()) } else { Devices::start(config) };
     grace_periods.expedite();
-    let opened = tables::open_beside(config, privileges.owner().unwrap_or_else(Owner::present), start);
+    let opened = tables::open_beside(config, owner, start);
     grace_periods.put_back();
     let (devices, mut tables) = opened?;
     let devices = Rc::new(devices);
