@@ -173,7 +173,7 @@ fn nobody_reaches_a_server_past_the_appliance_by_a_link_local_address() {
             ];
             for (n, frame) in forged.iter().enumerate() {
                 let (port, out) = bench.one(LEFT, frame);
-                assert_eq!((port, &inner(&out)[..]), (UNDER, &frame[14..]), "{n}: it goes to a target");
+                assert_eq!((port, inner(&out)), (UNDER, &frame[14..]), "{n}: it goes to a target");
                 let (port, back) = bench.one(UNDER, &answer(&out, None));
                 assert_eq!((port, &back), (RIGHT, frame), "{n}: and on if that lets it");
             }

@@ -387,7 +387,7 @@ impl Model {
         packet.flow.tcp()
             && !packet.opens()
             && !within(&self.turned_away, self.attributes.established)
-            && !(self.attributes.unknown == Unknown::Adopt && !packet.rst)
+            && (self.attributes.unknown != Unknown::Adopt || packet.rst)
             && within(&self.pushed_out, self.attributes.half_open)
     }
 
