@@ -3,7 +3,7 @@
 //! A socket of `net_af_packet` waits for four of them as it is opened and for three as it is closed, each time for some 15 ms, in
 //! which nothing is forwarded: with three ports that is most of what a restart takes. The kernel can do with far
 //! less, at the price of an interrupt to each core that is at work, and so has a switch for it, which is of the whole machine.
-//! It is on for as long as sockets are opened or closed, some 100 ms each.
+//! It is on while DPDK and the ports start, some 80 ms with three ports, and while they are closed, less than 30 ms.
 //!
 //! That it is on by us is noted in memory meanwhile, which no disk that hangs holds up: the daemon after one that was killed just
 //! then turns it off. Nobody but root and the daemon's user can leave such a note.
@@ -69,8 +69,16 @@ impl GracePeriods {
         }
     }
 
+    /// Has it on for as long as this is at work, and no longer.
+    pub fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.expedite();
+        let done = work();
+        self.put_back();
+        done
+    }
+
     /// Turns it off again.
-    pub fn put_back(&mut self) {
+    fn put_back(&mut self) {
         let Some(switch) = &self.switch else { return };
         if !std::mem::take(&mut self.is_on) {
             return;
@@ -171,6 +179,15 @@ mod tests {
         periods.expedite();
         assert_eq!(host.value(), "1");
         drop(periods);
+        assert!(host.value() == "0" && !host.is_noted());
+    }
+
+    #[test]
+    fn it_is_on_during_the_work_and_off_after_it() {
+        let host = Host::new("0\n");
+        let mut periods = host.daemon("boot");
+        let failed: Result<(), String> = periods.during(|| Err(host.value()));
+        assert_eq!(failed, Err("1".to_owned()));
         assert!(host.value() == "0" && !host.is_noted());
     }
 

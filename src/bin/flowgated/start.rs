@@ -105,11 +105,14 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     // Dropped after the devices.
     let owner = privileges.owner().unwrap_or_else(Owner::present);
     let mut grace_periods = GracePeriods::new(config, owner);
-    let start = || if config.is_idle() { Ok(Devices::none()) } else { Devices::start(config) };
-    grace_periods.expedite();
-    let opened = tables::open_beside(config, owner, start);
-    grace_periods.put_back();
-    let (devices, mut tables) = opened?;
+    let start = || {
+        if config.is_idle() {
+            return Ok(Devices::none());
+        }
+        // And not while memory for the tables is cleared.
+        grace_periods.during(|| Devices::start(config))
+    };
+    let (devices, mut tables) = tables::open_beside(config, owner, start)?;
     let devices = Rc::new(devices);
     let Host { interfaces, mover, ports: host_ports, watched } = Host::start(config, &devices)?;
     let clock = tables.clock.clone();
