@@ -1,6 +1,7 @@
 //! Lines as a reader of standard error has them.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -233,4 +234,32 @@ fn a_line_over_which_the_thread_panics_is_lost_and_counted_and_those_after_it_co
     writer.flush();
     assert_eq!(delicate.0.lock().unwrap().as_slice(), b"before\nafter\n");
     assert_eq!((writer.lost(), writer.take_lost(), writer.take_lost()), (1, 1, 0));
+}
+
+/// Panics over every line, and counts them.
+#[derive(Clone, Default)]
+struct Unbearable(Arc<AtomicUsize>);
+
+impl Write for Unbearable {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        panic!("it cannot bear any");
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_thread_that_panics_over_every_line_gives_up_and_what_it_was_given_is_counted() {
+    let unbearable = Unbearable::default();
+    let writer = Writer::to(Box::new(unbearable.clone()));
+    writer.start_thread().unwrap();
+    for _ in 0..100 {
+        writer.write("a line\n".to_owned());
+    }
+    writer.flush();
+    assert_eq!(unbearable.0.load(Ordering::Relaxed), 8);
+    assert_eq!((writer.lost(), writer.take_lost()), (100, 0), "nobody would read how many there were");
 }

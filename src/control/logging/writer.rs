@@ -17,6 +17,9 @@ const QUEUE: usize = 4096;
 /// How long the end of the process waits for lines to be written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Panics in a row after which the thread gives up: each may tell of itself in a line, over which it panics again.
+const PANICS: u32 = 8;
+
 type Out = Box<dyn Write + Send>;
 
 /// What the thread is given.
@@ -137,6 +140,12 @@ impl Sunk {
         self.broken.store(failed, Ordering::Relaxed);
         self.lines.fetch_add(u64::from(failed), Ordering::Relaxed);
     }
+
+    /// Counts one that does not come out.
+    fn lose(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+        self.lines.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 fn write_all(mut out: Out, jobs: &Receiver<Job>, sunk: &Sunk, confined: Result<(), ConfineError>) {
@@ -145,12 +154,21 @@ fn write_all(mut out: Out, jobs: &Receiver<Job>, sunk: &Sunk, confined: Result<(
         writeln!(out, "flowgated: the log's thread: {error}").ok();
         return;
     }
+    let mut panics = 0;
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Line(line) => {
+                if panics == PANICS {
+                    sunk.lose();
+                    continue;
+                }
                 // One over which it panics is lost, and not those after it.
-                if catch_unwind(AssertUnwindSafe(|| sunk.write(&mut out, &line))).is_err() {
-                    sunk.lines.fetch_add(1, Ordering::Relaxed);
+                match catch_unwind(AssertUnwindSafe(|| sunk.write(&mut out, &line))) {
+                    Ok(()) => panics = 0,
+                    Err(_) => {
+                        panics += 1;
+                        sunk.lose();
+                    }
                 }
             }
             Job::Flush(done) => {
