@@ -5,10 +5,11 @@
 //! which it was made. It has devices alone: whoever can write it can have their forwarding turned on, and nothing else.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use flowgate::control::store::open_plain;
 use flowgate::control::survey::ipv4_forwarding;
 
 /// The file of the state directory in which it is noted: the boot's number, and a device a line.
@@ -32,7 +33,12 @@ impl Forwarding {
 
     fn below(switches: &Path, state_directory: &Path, boot: &str) -> Forwarding {
         let note = state_directory.join(NOTE);
-        let text = fs::read_to_string(&note).unwrap_or_default();
+        let mut text = String::new();
+        let read = open_plain(OpenOptions::new().read(true), &note)
+            .and_then(|mut file| file.read_to_string(&mut text));
+        if read.is_err() {
+            text.clear();
+        }
         let mut lines = text.lines();
         let is_of_boot = !boot.is_empty() && lines.next() == Some(boot);
         // Nobody's name leads elsewhere.

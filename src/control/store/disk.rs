@@ -96,6 +96,19 @@ pub(super) fn remove_if_there(disk: &mut impl Disk, path: &Path) -> io::Result<(
     }
 }
 
+/// Opens a file of the state directory. Root does so in a folder that may be another user's: not what that one's links
+/// lead to, and nothing that has an open or a read wait for ever, as a FIFO does.
+///
+/// # Errors
+/// If it cannot be opened, or is no file.
+pub fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    Ok(file)
+}
+
 /// The real one.
 #[derive(Debug)]
 pub(super) struct RealDisk;
@@ -104,10 +117,10 @@ impl Disk for RealDisk {
     type File = File;
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        // Root reads here what is another user's: not what that one's links lead to.
         let mut bytes = Vec::new();
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
-        match file.and_then(|mut file| file.read_to_end(&mut bytes)) {
+        match open_plain(OpenOptions::new().read(true), path)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+        {
             Ok(_) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -175,6 +188,20 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_link_and_a_fifo_are_no_files_of_ours_and_nobody_waits_for_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link, fifo] = ["file", "link", "fifo"].map(|name| folder.path().join(name));
+        fs::write(&file, "state").expect("a file");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        assert_eq!(RealDisk.read(&file).expect("a file"), Some(b"state".to_vec()));
+        for other in [&link, &fifo, &folder.path().to_owned()] {
+            RealDisk.read(other).expect_err("it is no file");
+            open_plain(OpenOptions::new().read(true).append(true), other).expect_err("it is no file");
+        }
+    }
 
     #[test]
     fn permissions_are_those_asked_for_also_after_a_crash() {

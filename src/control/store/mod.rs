@@ -21,6 +21,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+pub use self::disk::open_plain;
 use self::disk::{Disk as _, RealDisk};
 pub use self::records::RecordFile;
 use self::versions::Versions;
@@ -119,16 +120,9 @@ impl Store {
     pub fn open(directory: &Path) -> Result<Store, StoreError> {
         RealDisk.make_folder(directory, FOLDER).map_err(io_error("make the state directory", directory))?;
         let path = directory.join(LOCK);
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(SHARED)
-            // Root writes here for a user whose folder it is: not to where that one's links lead.
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(io_error("open the lock", &path))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(SHARED);
+        let mut lock = open_plain(&mut options, &path).map_err(io_error("open the lock", &path))?;
         if lock.metadata().is_ok_and(|about| about.nlink() > 1) {
             return Err(io_error("use the lock, which has another name elsewhere", &path)(
                 io::ErrorKind::InvalidInput.into(),
