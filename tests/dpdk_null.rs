@@ -9,6 +9,11 @@ use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Port, PortConfig};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::{BURST, Burst, PacketBuf, PortQueue, affinity, hugepages};
 
+unsafe extern "C" {
+    fn rte_log_get_stream() -> *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
 #[test]
 fn a_million_packets_go_round_in_a_pool_of_a_thousand() {
     let config = EalConfig {
@@ -21,6 +26,9 @@ fn a_million_packets_go_round_in_a_pool_of_a_thousand() {
     };
     let args = config.arguments(&hugepages::Hugepages::default()).expect("arguments");
     let eal = Eal::start(&args).expect("EAL starts without hugepages");
+    // DPDK's own choice goes to syslog too, which opens sockets and files that a worker may not open.
+    // SAFETY: both are there as long as the program.
+    assert!(unsafe { rte_log_get_stream() == stderr }, "what DPDK says later goes to standard error");
     assert!(!eal.has_hugepages());
     assert!(Eal::sleeps_are_ours(), "or DPDK's start takes 100 ms more on some machines");
     let pool = |name: &str| {

@@ -10,6 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// moment, so it is never closed.
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 
+unsafe extern "C" {
+    /// C's standard error, set by the C library before the program begins.
+    #[link_name = "stderr"]
+    static STDERR: *mut libc::FILE;
+}
+
 struct Log {
     stream: *mut libc::FILE,
     file: File,
@@ -102,6 +108,13 @@ fn flush() {
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
+/// Has DPDK's log go to standard error. Its default goes to syslog too, for which a socket and files are opened at the first
+/// line: a thread that is confined by then would not live through it.
+pub(super) fn log_to_standard_error() {
+    // SAFETY: C's standard error is never closed.
+    unsafe { dpdk_sys::rte_openlog_stream(STDERR.cast()) };
+}
+
 impl Drop for Capture {
     fn drop(&mut self) {
         flush();
@@ -109,7 +122,6 @@ impl Drop for Capture {
             // SAFETY: both descriptors are open.
             unsafe { libc::dup2(saved.as_raw_fd(), *fd) };
         }
-        // SAFETY: a null stream puts DPDK's default back.
-        unsafe { dpdk_sys::rte_openlog_stream(std::ptr::null_mut()) };
+        log_to_standard_error();
     }
 }

@@ -14,7 +14,7 @@ use std::{fs, io};
 use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::capture::Capture;
+use super::capture::{Capture, log_to_standard_error};
 
 /// Whether EAL was ever started in this process. DPDK cannot start twice, not even after a failure.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -134,6 +134,7 @@ impl Eal {
         let affinity = sched_getaffinity(Pid::from_raw(0));
         let result = init(args, no_hardware);
         let said = capture.map_or_else(|| Ok(String::new()), Capture::finish).map_err(EalError::Capture)?;
+        log_to_standard_error();
         if let Ok(affinity) = affinity
             && let Err(error) = sched_setaffinity(Pid::from_raw(0), &affinity)
         {
