@@ -275,8 +275,21 @@ fn sleep() {
     std::thread::yield_now();
 }
 
-/// Enough that the C library asks the kernel for it, and gives it back.
+/// Enough that the C library asks the kernel for it, and gives it back: of mappings, and of the thread's heap before and after
+/// mappings that were given back have it keep more of a heap.
 fn use_memory() {
+    use_heap(8);
+    use_mappings();
+    use_heap(600);
+}
+
+fn use_heap(blocks: usize) {
+    let mut blocks: Vec<Vec<u8>> =
+        (0..blocks).map(|_| std::hint::black_box(Vec::with_capacity(100_000))).collect();
+    while blocks.pop().is_some() {}
+}
+
+fn use_mappings() {
     let mut blocks: Vec<Vec<u8>> = (0..16).map(|_| vec![1; 1 << 20]).collect();
     blocks.iter_mut().for_each(|block| block.resize(2 << 20, 1));
 }

@@ -140,10 +140,37 @@ impl Filters {
 pub fn put_in_force(filters: Option<Filters>) -> Result<(), ConfineError> {
     let now = IN_FORCE.get_or_init(|| InForce { filters });
     if let Some(filters) = &now.filters {
+        have_memory_given_back();
         seccompiler::apply_filter_all_threads(&filters.no_clone3)?;
         seccompiler::apply_filter_all_threads(&filters.programs[&ThreadKind::Control])?;
     }
     Ok(())
+}
+
+/// Has the C library learn how memory is given back to the kernel. glibc opens `/proc/sys/vm/overcommit_memory` for that, once
+/// in a process, when it first shrinks the heap of a thread other than the main one: be it in a worker weeks later.
+fn have_memory_given_back() {
+    /// Below what has a mapping of its own; and so many that a whole heap of a thread (64 MiB) is had, as what is kept of a
+    /// heap may grow to nearly that. Nothing but the blocks' heads is touched.
+    const BLOCK: usize = 100_000;
+    const BLOCKS: usize = (64 << 20) / BLOCK - 10;
+    let use_heap = || {
+        let mut blocks = Vec::with_capacity(BLOCKS);
+        for _ in 0..BLOCKS {
+            let mut block: Vec<u8> = Vec::new();
+            if block.try_reserve_exact(BLOCK).is_err() {
+                break;
+            }
+            blocks.push(std::hint::black_box(block));
+        }
+        // The last first: a heap shrinks at its end.
+        while blocks.pop().is_some() {}
+    };
+    // Where there can be no thread now there is nothing to learn either.
+    if let Ok(thread) = std::thread::Builder::new().spawn(use_heap) {
+        // It does not panic.
+        thread.join().ok();
+    }
 }
 
 /// Leaves the calling thread, which the control core or DPDK has started, what its kind needs: no capability, no
