@@ -222,6 +222,11 @@ impl LinkTable {
         self.idle_first == NIL
     }
 
+    /// Whether one flow alone holds the header.
+    pub fn is_held_once(&self, id: LinkId) -> bool {
+        self.slots.get(usize::from(id.0)).is_some_and(|slot| slot.in_use && slot.flows == 1)
+    }
+
     /// A flow holds the header from now on.
     #[inline]
     pub fn hold(&mut self, id: LinkId) {

@@ -89,6 +89,20 @@ impl Queue {
         }
     }
 
+    /// Shows the entries of so many flows, the oldest first. A gap is one step.
+    pub(super) fn show_oldest(&self, ends: Ends, flows: u32, mut show: impl FnMut(u32)) {
+        let (mut ahead, mut shown) = (0, 0);
+        while ahead < ends.len && shown < flows {
+            let number = *self.places.at(self.after(ends.first, ahead));
+            if number < GAP {
+                show(number);
+                (ahead, shown) = (ahead + 1, shown + 1);
+            } else {
+                ahead += (number & !GAP).max(1);
+            }
+        }
+    }
+
     /// Asks for the place that is so many behind the first one's.
     #[inline(always)]
     pub(super) fn prefetch(&self, ends: Ends, ahead: u32) {

@@ -313,10 +313,10 @@ impl Table {
         self.room().is_some()
     }
 
-    /// The half-open flow that makes room next, where those that have ended are not enough.
-    #[must_use]
-    pub fn oldest_half_open(&self) -> Option<EntryId> {
-        self.half_open.first(self.header.at(0).changing.half_open).map(EntryId)
+    /// Shows so many half-open flows, the oldest first, which makes room first.
+    pub fn oldest_half_open(&self, flows: u32, mut show: impl FnMut(EntryId, &Entry)) {
+        let ends = self.header.at(0).changing.half_open;
+        self.half_open.show_oldest(ends, flows, |number| show(EntryId(number), self.entries.at(number)));
     }
 
     /// The entry that the next new flow will have.

@@ -6,7 +6,8 @@
 //! next packet begins it anew, as after any overflow. Linux's connection tracking does the same with what it has not seen
 //! answered (`early_drop`).
 //!
-//! **Of headers:** where flows hold all there is room for, the oldest half-open flows go until one is let go.
+//! **Of headers:** where flows hold all there is room for, one of the oldest half-open flows goes that alone holds one. Others
+//! would go for nothing.
 
 use super::{Flows, settle};
 use crate::datapath::counters::WorkerCounters;
@@ -21,8 +22,8 @@ const UNANSWERED_MS: u32 = 30_000;
 /// million in 125,000 packets.
 const UNANSWERED_STEPS: u32 = 8;
 
-/// Half-open flows that go at most for one header.
-const FLOWS_FOR_A_HEADER: usize = 4;
+/// The oldest half-open flows that are looked at for one that alone holds its header.
+const FLOWS_FOR_A_HEADER: u32 = 32;
 
 impl Flows {
     /// Finds the place for the flow of a first packet. The table takes note if there was none.
@@ -85,13 +86,15 @@ impl Flows {
     /// Whether only one side of a TCP connection was seen, and is silent. What came in by one end of a wire is of one side,
     /// whatever its addresses say. Of routed endpoints' flows nothing is known of that.
     fn is_unanswered(&self, entry: &Entry, now: Millis) -> bool {
+        if !entry.is_in(FlowState::Established) || now.since(entry.last_seen) < UNANSWERED_MS {
+            return false;
+        }
         let port = |link| self.links.get(link).map(|(port, _)| port);
-        let one_sided = match entry.link {
+        match entry.link {
             [LinkId::NONE, LinkId::NONE] => false,
             [LinkId::NONE, _] | [_, LinkId::NONE] => true,
             [low, high] => port(low) == port(high),
-        };
-        one_sided && entry.is_in(FlowState::Established) && now.since(entry.last_seen) >= UNANSWERED_MS
+        }
     }
 
     /// Ends a flow to make room.
@@ -107,8 +110,8 @@ impl Flows {
         counters.flow_entries.set(u64::from(self.table.len()));
     }
 
-    /// The number of a link-layer header. `None`: there is no room for it, and half-open flows other than `but` have none to
-    /// give.
+    /// The number of a link-layer header. `None`: there is no room for it, and none of the oldest half-open flows, `but` aside,
+    /// has any to give.
     #[inline]
     pub(super) fn intern(
         &mut self,
@@ -129,17 +132,18 @@ impl Flows {
         now: Millis,
         counters: &WorkerCounters,
     ) -> Option<LinkId> {
-        for _ in 0..FLOWS_FOR_A_HEADER {
-            // It may be another reason that it has no number.
-            if !self.links.is_full() {
-                return None;
-            }
-            let oldest = self.table.oldest_half_open().filter(|id| Some(*id) != but)?;
-            self.evict(oldest, now, counters);
-            if let Some(link) = self.links.intern(port, header) {
-                return Some(link);
-            }
+        // It may be another reason that it has no number.
+        if !self.links.is_full() {
+            return None;
         }
-        None
+        let mut found = None;
+        self.table.oldest_half_open(FLOWS_FOR_A_HEADER, |id, entry| {
+            let gives = entry.link.into_iter().any(|link| self.links.is_held_once(link));
+            if found.is_none() && gives && Some(id) != but {
+                found = Some(id);
+            }
+        });
+        self.evict(found?, now, counters);
+        self.links.intern(port, header)
     }
 }
