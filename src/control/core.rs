@@ -258,7 +258,7 @@ impl Core {
                 capture_slots: Rc::new(()),
                 hand_on: HandOn::new(parts.keeper),
                 flow_logs: parts.flow_logs,
-                restarted: Restarted::new(parts.restart, parts.life.number == 0),
+                restarted: Restarted::new(parts.restart, parts.life.number == 0, parts.life.since.0),
                 scan: None,
                 enquiries: Enquiries::of_life(parts.life.number),
                 scans: parts.life.number << 16,

@@ -14,13 +14,14 @@ pub(super) struct Restarted {
     gap: Option<Duration>,
     /// Whether all is told: a control core that starts anew in the same process has nothing to tell.
     is_told: bool,
+    /// When the daemon was started, whatever has become of control cores since.
     since: Instant,
 }
 
 impl Restarted {
-    /// By a control core that tells it, or by one that starts anew in the same process.
-    pub(super) fn new(restart: Restart, tells: bool) -> Restarted {
-        Restarted { restart, gap: None, is_told: !tells, since: Instant::now() }
+    /// By a control core that tells it, or by one that starts anew in the same process, which was started then.
+    pub(super) fn new(restart: Restart, tells: bool, since: Instant) -> Restarted {
+        Restarted { restart, gap: None, is_told: !tells, since }
     }
 
     /// Why flows will end with the daemon, though the operator wants them kept.

@@ -101,6 +101,11 @@ impl Bench {
 
     /// One of a daemon of whose flow tables this has come, by the workers' clock.
     fn restarted(keeper: SharedKeeper, came: impl FnOnce(&Clock) -> Restart) -> Bench {
+        Bench::of_life(Life::first(), keeper, came)
+    }
+
+    /// The same, in its first life or after a panic.
+    fn of_life(life: Life, keeper: SharedKeeper, came: impl FnOnce(&Clock) -> Restart) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let config = crate::control::node::NodeConfig::parse(NODE).unwrap();
         let (to, inbox) = rtrb::RingBuffer::new(RING);
@@ -142,7 +147,7 @@ impl Bench {
             })
             .into(),
             drains: Drains::default().into(),
-            life: Life::first(),
+            life,
             keeper,
             restart,
             not_ready_file: Rc::new(NotReadyFile::new(&folder.path().join("not-ready"))),

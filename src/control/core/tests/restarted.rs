@@ -1,6 +1,7 @@
 //! What is told of the flow tables of the daemon before this one.
 
 use super::*;
+use crate::control::panics::Panic;
 use crate::control::tables::Outcome;
 use crate::control::troubles::Kind;
 use crate::datapath::messages::FromWorker;
@@ -77,6 +78,23 @@ fn tables_that_are_lost_or_not_kept_are_told_and_are_in_the_overview() {
 
         let mut bench = Bench::start();
         assert_eq!(told(&mut bench), [], "there were none");
+        assert_eq!(troubles(&bench), []);
+    });
+}
+
+#[test]
+fn tables_that_were_lost_long_ago_are_no_trouble_again_after_a_panic() {
+    within_runtime(async || {
+        let lost = || Restart::nothing(Outcome::Lost("worker-1 is missing".to_owned()));
+        let after_a_panic = |first: Life| {
+            let said = || "a test".to_owned();
+            first.next(Panic { thread: said(), what: said(), place: said(), calls: None })
+        };
+        let bench = Bench::of_life(after_a_panic(Life::first()), Keeper::shared(), |_| lost());
+        assert_eq!(troubles(&bench), [Kind::TablesLost]);
+        let mut long_ago = Life::first();
+        long_ago.since.0 -= Duration::from_secs(601);
+        let bench = Bench::of_life(after_a_panic(long_ago), Keeper::shared(), |_| lost());
         assert_eq!(troubles(&bench), []);
     });
 }
