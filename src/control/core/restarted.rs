@@ -76,6 +76,7 @@ impl Inner {
             outcome: restart.word().to_owned(),
             message: restart.sentence(),
             kept: !matches!(restart.outcome, Outcome::Off | Outcome::NotKept(_)),
+            lost: restart.why_lost().is_some(),
             flows: restart.kept,
             torn: restart.torn,
             refused: restart.refused,

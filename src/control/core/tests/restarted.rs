@@ -75,6 +75,8 @@ fn tables_that_are_lost_or_not_kept_are_told_and_are_in_the_overview() {
             Bench::restarted(Keeper::shared(), |_| Restart { lost: Some(why.clone()), ..not_kept() });
         assert_eq!(told(&mut bench), [What::FlowTablesLost { why, adopt_seconds: 0 }]);
         assert_eq!(troubles(&bench), [Kind::TablesLost, Kind::TablesNotKept]);
+        let view = bench.core.flow_tables();
+        assert!(view.outcome == "not_kept" && view.lost, "{view:?}");
 
         let mut bench = Bench::start();
         assert_eq!(told(&mut bench), [], "there were none");

@@ -16,6 +16,9 @@ pub struct FlowTablesView {
     pub message: String,
     /// Whether a daemon that comes after this one will find them.
     pub kept: bool,
+    /// Whether those of the daemon before this one are lost, with their flows. They may be so where `outcome` is `not_kept`, too.
+    #[serde(default)]
+    pub lost: bool,
     /// Flows that were taken over, remembered ones among them.
     pub flows: u64,
     /// Entries that a crash had torn, and that were dropped.

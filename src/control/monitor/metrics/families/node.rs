@@ -131,6 +131,12 @@ pub const FAMILIES: &[Family] = &[
         |snapshot, out| out.gauge(&[], u64::from(snapshot.flow_tables.kept)),
     ),
     Family::gauge(
+        "flowgate_flow_tables_lost",
+        &[],
+        "1 if the flow tables of the daemon before this one could not be taken over at the start, so that its flows were lost",
+        |snapshot, out| out.gauge(&[], u64::from(snapshot.flow_tables.lost)),
+    ),
+    Family::gauge(
         "flowgate_flow_tables_flows",
         &["fate"],
         "Flows that were found at the start: taken over, torn by a crash, or of endpoints or targets that there are no more",
