@@ -112,7 +112,7 @@ kinds! {
         "See docs/restart.md for why; what becomes of connections says flowgate get-counters.";
     TablesNotKept = "tables-not-kept", Warning, ["FlowgateFlowTablesNotKept"],
         "The flow tables cannot be kept in memory that outlives the daemon, though they are to be: a restart ends every flow.",
-        "Run flowgate doctor: its item kept-tables has the command that makes room. It takes a restart.";
+        "It says why. Where room is missing, flowgate doctor has the command that makes it (kept-tables); it takes a restart.";
     ResetsHeldBack = "resets-held-back", Warning, ["FlowgateResetsHeldBack"],
         "Guards held resets back in the last ten seconds: the flows that they are due to go on to a target that is out.",
         "See whether the guard is right: it is there for checks that fail everywhere by a fault of their own.";

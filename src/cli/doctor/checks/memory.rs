@@ -1,6 +1,6 @@
 //! Hugepages, and the limit on locked memory.
 
-use super::super::facts::{Facts, PageSize, WorkerFacts};
+use super::super::facts::{Facts, PageSize, RoomKind, WorkerFacts};
 use super::super::items::{Items, Verdict};
 use super::super::kinds::Kind;
 use super::{IDLE, listed};
@@ -237,7 +237,7 @@ pub(in super::super) fn kept_tables(facts: &Facts, items: &mut Items) {
         );
     };
     let mount = &room.mount;
-    if !room.is_memory {
+    if room.kind == RoomKind::Other {
         let found = format!(
             "they are to lie below {mount}, which is no memory file system: they are not kept; name a folder of one in \
              tables.directory"
@@ -255,6 +255,10 @@ pub(in super::super) fn kept_tables(facts: &Facts, items: &mut Items) {
     let found = format!("their files need {needed} MiB of {mount}, which has {has} for them");
     if has >= needed {
         return items.ok(Kind::KeptTables, None, found);
+    }
+    if room.kind == RoomKind::Pages {
+        let found = format!("{found}: they are not kept; reserve more pages");
+        return items.not_well(Kind::KeptTables, None, Verdict::Warning, found);
     }
     let command = format!("mount -o remount,size={}M {mount}", room.size_mb + needed - has);
     items.mend(Kind::KeptTables, None, Verdict::Warning, format!("{found}: they are not kept"), command);

@@ -3,8 +3,8 @@
 use super::super::host::Host;
 use super::{Gateway, numbers};
 use crate::control::node::Tables;
-use crate::io::shelf::huge_paths;
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use crate::io::shelf::{huge_mounts, huge_paths};
+use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, statfs};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -47,13 +47,49 @@ impl PageSize {
     }
 }
 
+/// What a file system has its files in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomKind {
+    /// Memory.
+    Memory,
+    /// Reserved huge pages.
+    Pages,
+    /// A disk, for all that is known.
+    Other,
+}
+
+impl RoomKind {
+    /// By what the kernel calls it.
+    fn of(system: FsType) -> RoomKind {
+        match system {
+            TMPFS_MAGIC => RoomKind::Memory,
+            HUGETLBFS_MAGIC => RoomKind::Pages,
+            _ => RoomKind::Other,
+        }
+    }
+
+    /// As it is recorded.
+    fn word(self) -> &'static str {
+        match self {
+            RoomKind::Memory => "memory",
+            RoomKind::Pages => "pages",
+            RoomKind::Other => "other",
+        }
+    }
+
+    fn from_word(word: &str) -> RoomKind {
+        let all = [RoomKind::Memory, RoomKind::Pages];
+        all.into_iter().find(|kind| kind.word() == word).unwrap_or(RoomKind::Other)
+    }
+}
+
 /// A file system for flow tables that are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRoom {
     /// Where it is mounted.
     pub mount: String,
-    /// Whether what is in it is memory.
-    pub is_memory: bool,
+    /// What is in it.
+    pub kind: RoomKind,
     /// Its size in MiB.
     pub size_mb: u64,
     /// What is free of that.
@@ -149,23 +185,25 @@ fn table_room(host: &Host, gateway: &Gateway) -> Option<TableRoom> {
         let system = statfs(there).ok()?;
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
         let mount = mount_of(&mounts, &fs::canonicalize(there).ok()?)?;
-        let kind = if system.filesystem_type() == TMPFS_MAGIC { "memory" } else { "other" };
+        let kind = RoomKind::of(system.filesystem_type());
         let block = u64::try_from(system.block_size()).ok()?;
         let mib = |blocks: u64| blocks.saturating_mul(block) >> 20;
+        let (size, free) = if kind == RoomKind::Pages {
+            // Most tell no sizes: they may have all pages that are reserved.
+            let pages = huge_mounts().into_iter().find(|huge| huge.path == Path::new(&mount))?;
+            (pages.free >> 20, pages.free >> 20)
+        } else {
+            (mib(system.blocks()), mib(system.blocks_available()))
+        };
         let files = fs::read_dir(&folder).into_iter().flatten();
         let held: u64 = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum();
-        Some(format!(
-            "{mount} {kind} {} {} {}",
-            mib(system.blocks()),
-            mib(system.blocks_available()),
-            held >> 20
-        ))
+        Some(format!("{mount} {} {size} {free} {}", kind.word(), held >> 20))
     })?;
     let mut words = text.split_whitespace();
-    let (mount, kind) = (words.next()?.to_owned(), words.next()?);
+    let (mount, kind) = (words.next()?.to_owned(), RoomKind::from_word(words.next()?));
     let mut number = || words.next()?.parse().ok();
     let (size_mb, free_mb, held_mb) = (number()?, number()?, number()?);
-    Some(TableRoom { mount, is_memory: kind == "memory", size_mb, free_mb, held_mb })
+    Some(TableRoom { mount, kind, size_mb, free_mb, held_mb })
 }
 
 /// The mount that a path lies below.
@@ -317,5 +355,18 @@ impl Cores {
     /// The NUMA node of a core; none where it is not known.
     pub fn node_of(&self, core: u16) -> Option<u16> {
         self.nodes.iter().find(|(_, cores)| cores.contains(&core)).map(|(node, _)| *node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // As the daemon has it (`io::shelf`).
+    #[test]
+    fn memory_and_reserved_pages_can_hold_tables_and_a_disk_cannot() {
+        let kinds = [TMPFS_MAGIC, HUGETLBFS_MAGIC, nix::sys::statfs::EXT4_SUPER_MAGIC].map(RoomKind::of);
+        assert_eq!(kinds, [RoomKind::Memory, RoomKind::Pages, RoomKind::Other]);
+        assert_eq!(kinds.map(|kind| RoomKind::from_word(kind.word())), kinds);
     }
 }

@@ -10,7 +10,7 @@ mod probe;
 pub(super) use daemon::{Daemon, WorkerFacts};
 pub(super) use devices::{Companion, Ethtool, PciDevice};
 pub(super) use gateway::{Gateway, Missing};
-pub(super) use machine::{Cores, Memory, PageSize};
+pub(super) use machine::{Cores, Memory, PageSize, RoomKind};
 pub(super) use network::Network;
 pub(super) use probe::Answered;
 
