@@ -162,6 +162,8 @@ impl Soak {
                 // Whoever asks for it is not answered.
                 self.lab.gateway().rpc.send("debug-put-fault", json!({"Fault": "control-panic"}));
                 self.listen_again();
+                let age = self.life_begun.0.elapsed();
+                self.life.told_panic.get_or_insert(age);
             }
             Fault::Reload => self.reload(),
             Fault::Restart => self.restart(fault, "stopped (SIGTERM)"),

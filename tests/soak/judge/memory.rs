@@ -18,6 +18,9 @@ const MIB: f64 = 1048576.0;
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     pub samples: Vec<(Duration, usize)>,
+    /// When it first had told of a panic. For the calls that led there the program's debug information is read, and kept: once
+    /// in a life, and no leak.
+    pub told_panic: Option<Duration>,
 }
 
 /// What a life's memory did.
@@ -37,7 +40,7 @@ impl Life {
         let warm: Vec<(f64, f64)> = self
             .samples
             .iter()
-            .filter(|(age, _)| *age >= WARM_UP)
+            .filter(|(age, _)| *age >= WARM_UP.max(self.told_panic.unwrap_or_default()))
             .map(|(age, bytes)| {
                 (age.as_secs_f64(), f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) * 1024.0)
             })
@@ -83,7 +86,8 @@ mod tests {
             0..10 => 100 << 20,
             _ => (130 << 20) + usize::try_from(second).unwrap() * growth * 1024,
         };
-        Life { samples: (0..seconds).map(|second| (Duration::from_secs(second), size(second))).collect() }
+        let samples = (0..seconds).map(|second| (Duration::from_secs(second), size(second))).collect();
+        Life { samples, told_panic: None }
     }
 
     #[test]
@@ -103,8 +107,25 @@ mod tests {
             samples: (0..24 * 60)
                 .map(|m| (Duration::from_secs(m * 60), (200 << 20) + usize::try_from(m).unwrap() * 100_000))
                 .collect(),
+            told_panic: None,
         };
         judge(&day.slope().unwrap()).unwrap_err();
+    }
+
+    #[test]
+    fn what_the_first_panic_reads_is_no_leak_and_a_leak_goes_on_after_it() {
+        let with_panic = |growth| {
+            let mut life = life(600, growth);
+            life.samples
+                .iter_mut()
+                .filter(|(age, _)| age.as_secs() >= 60)
+                .for_each(|(_, bytes)| *bytes += 110 << 20);
+            life
+        };
+        judge(&with_panic(0).slope().unwrap()).unwrap_err();
+        let told_panic = Some(Duration::from_secs(61));
+        judge(&Life { told_panic, ..with_panic(0) }.slope().unwrap()).unwrap();
+        judge(&Life { told_panic, ..with_panic(60) }.slope().unwrap()).unwrap_err();
     }
 
     #[test]
