@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -205,6 +205,10 @@ fn the_packaged_units_capabilities_are_enough_for_a_start_on_what_is_the_users_t
     let toml = lab.node_toml().replace(&path, &socket.display().to_string());
     fs::write(lab.path("node.toml"), toml).expect("the folder is writable");
     for start in 1..=2 {
+        if start == 2 {
+            // Which the unit leaves root no right to change where it is another's.
+            fs::set_permissions(lab.path("state"), fs::Permissions::from_mode(0o755)).expect("it is there");
+        }
         let mut command = lab.router.command("setpriv");
         command.args(["--bounding-set", &set_of_the_unit(), env!("CARGO_BIN_EXE_flowgated"), "--config"]);
         let mut daemon = Process::start("of-the-unit", command.arg(lab.path("node.toml")), &lab.path(""));
@@ -252,6 +256,17 @@ fn a_check_says_who_the_daemon_will_be_and_a_user_that_is_not_there_is_refused()
             "{refused}"
         );
     }
+    // Another name of root's; the file is this one's in a namespace of its own.
+    let users = fs::read_to_string("/etc/passwd").expect("users") + "toor:x:0:0::/root:/bin/sh\n";
+    fs::write(lab.path("passwd"), users).expect("the folder is writable");
+    says(&lab, "[privileges]\nuser = \"toor\"\n", &["--check"]);
+    let mut command = lab.router.command("unshare");
+    let script = "mount --bind \"$1\" /etc/passwd && exec \"$2\" --config \"$3\" --check";
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(lab.path("passwd"));
+    command.arg(env!("CARGO_BIN_EXE_flowgated")).arg(lab.path("changed.toml"));
+    let toor = command.output().expect("unshare is installed");
+    let toor = String::from_utf8_lossy(&toor.stdout).into_owned() + &String::from_utf8_lossy(&toor.stderr);
+    assert!(toor.contains("note: the daemon stays the user root"), "{toor}");
     assert!(!lab.path("flowgated.sock").exists());
     // Somebody else's folder is not given away.
     fs::create_dir_all(lab.path("state/of-another")).expect("the folder is writable");
@@ -277,6 +292,8 @@ fn as_root_and_without_filters_the_daemon_still_has_one_capability_alone() {
             assert_eq!((&*status["Seccomp"], &*status["Uid"]), ("0", "0 0 0 0"), "{name}");
         }
     }
+    let said = lab.gateway().process.printed();
+    assert!(!said.contains("threads_keep_rights"), "{said}");
     lab.stop_gateway();
 }
 
@@ -317,4 +334,25 @@ fn what_a_daemon_that_stayed_root_has_left_is_taken_over_by_the_user() {
     assert!(versions.to_string().matches("Generation").count() >= 2, "{versions}");
     lab.stop_gateway();
     assert!(!lab.path("flowgated.sock").exists(), "the user takes its socket away");
+}
+
+// A root without rights to others' files is no better off than the user was, unless they are its own.
+#[test]
+fn what_a_daemon_of_the_users_has_left_is_given_back_to_one_that_stays_root() {
+    let mut lab = Lab::new(1);
+    lab.write_configuration(Attributes::default());
+    lab.start_gateway();
+    lab.set_group_attribute("deregistration_delay.timeout_seconds", "17");
+    lab.stop_gateway();
+    assert_eq!(fs::metadata(lab.path("state")).expect("made").uid(), daemons_user().uid.as_raw());
+    let toml = lab.node_toml().replace(&format!("user = \"{USER}\"\n"), "user = \"root\"\n");
+    fs::write(lab.path("node.toml"), toml).expect("writable");
+    lab.start_gateway();
+    lab.set_group_attribute("deregistration_delay.timeout_seconds", "18");
+    for path in ["state", "state/objects.json", "state/history", "state/hash-seed"] {
+        assert_eq!(fs::metadata(lab.path(path)).expect("stored").uid(), 0, "{path}");
+    }
+    let said = lab.gateway().process.printed();
+    assert!(said.contains("state_given") && !said.contains("path_closed"), "{said}");
+    lab.stop_gateway();
 }

@@ -9,7 +9,7 @@
 //!    there is a reason not to start at all.
 //! 2. The start itself, as before. DPDK's thread for interrupts is made meanwhile.
 //! 3. [`Privileges::give_up`], when everything is open and no thread of ours runs yet:
-//!    1. The state directory and what else is written to is given to the user: only root may.
+//!    1. The state directory and what else is written to is given to the user, or back to root: only root may.
 //!    2. Groups, group, user, for all threads. The kernel takes all capabilities from each thread but this one,
 //!       which asked to keep its own (`SECBIT_KEEP_CAPS` is a thread's).
 //!    3. This thread is left [`KEPT`] capabilities, which it could not give up before 2.
@@ -24,6 +24,7 @@
 mod ownership;
 
 use std::ffi::CString;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,7 @@ use nix::unistd::{
 
 use super::Refusal;
 use super::devices::Devices;
+use ownership::GiveError;
 
 /// The user that the daemon will be.
 struct Account {
@@ -99,8 +101,10 @@ impl Privileges {
                 tracing::debug!(name: "memory_lock_limit", %error, "the limit of locked memory could not be raised");
             }
         }
+        if geteuid().is_root() {
+            self.give_what_is_written_to(config)?;
+        }
         if let Some(account) = &self.account {
-            ownership::give(config, account.owner())?;
             account.become_it()?;
         }
         confine::keep_capabilities(&KEPT)?;
@@ -109,10 +113,16 @@ impl Privileges {
         if let Some(eal) = &devices.eal {
             eal.on_its_own_thread(|| confine::enter(ThreadKind::Dpdk))??;
         }
-        if let Some(account) = &self.account {
-            warn_of_what_is_closed(config, file, &account.name);
-        }
         let user = self.account.as_ref().map_or_else(present_user, |account| account.name.clone());
+        warn_of_what_is_closed(config, file, &user);
+        let others =
+            threads_with_rights(Path::new("/proc/thread-self/status"), Path::new("/proc/self/task"))?;
+        if !others.is_empty() {
+            tracing::warn!(
+                name: "threads_keep_rights", threads = others.join(","),
+                "threads that a driver has started keep the capabilities of the start; have the daemon become a user"
+            );
+        }
         let capabilities = caps::read(None, CapSet::Effective)?;
         let mut names: Vec<String> = capabilities.iter().map(ToString::to_string).collect();
         names.sort_unstable();
@@ -121,6 +131,17 @@ impl Privileges {
             "the daemon has given up what it needed for its start"
         );
         Ok(())
+    }
+
+    /// To root too, which loses the right to what is another user's: it may have been that user before.
+    fn give_what_is_written_to(&self, config: &NodeConfig) -> Result<(), GiveError> {
+        let stays_root = self.account.is_none();
+        let owner = self.owner().unwrap_or_else(Owner::present);
+        match ownership::give(config, owner) {
+            // Root's files may lie among others': what it cannot use is told by `warn_of_what_is_closed`.
+            Err(GiveError::Shared { .. }) if stays_root => Ok(()),
+            given => given,
+        }
     }
 
     fn filters(&self, devices: &Devices) -> Result<Option<Filters>, Refusal> {
@@ -186,6 +207,8 @@ fn account(settings: &Settings) -> Result<Option<Account>, Refusal> {
         None => Settings::DEFAULT_USER,
     };
     match (User::from_name(name)?, wanted) {
+        // Another name of root's.
+        (Some(user), _) if user.uid.is_root() => Ok(None),
         (Some(user), _) => {
             let groups = getgrouplist(&CString::new(name)?, user.gid)?;
             Ok(Some(Account { name: user.name, uid: user.uid, gid: user.gid, groups }))
@@ -227,7 +250,7 @@ pub fn survey(config: &NodeConfig) -> Result<Vec<Finding>, Refusal> {
     match account(settings)? {
         Some(Account { name, uid, .. }) => {
             find(false, format!("once started, the daemon becomes the user {name} ({uid})"));
-            ownership::check_state_directory(&config.state_directory)?;
+            ownership::check_state_directory(config)?;
         }
         None if geteuid().is_root() && settings.user.is_none() => find(
             true,
@@ -270,6 +293,25 @@ fn warn_of_what_is_closed(config: &NodeConfig, file: &Path, user: &str) {
     }
 }
 
+/// The names of the threads but the one with this status that have a capability.
+fn threads_with_rights(own: &Path, tasks: &Path) -> io::Result<Vec<String>> {
+    let own = fs::read_to_string(own)?;
+    let field = |status: &str, key: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(key));
+        value.unwrap_or_default().trim_matches([':', '\t', ' ']).to_owned()
+    };
+    let mut names = Vec::new();
+    for task in fs::read_dir(tasks)? {
+        // One that has ended meanwhile has nothing.
+        let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
+        let has_some = field(&status, "CapPrm").bytes().any(|digit| digit != b'0');
+        if has_some && field(&status, "Pid") != field(&own, "Pid") {
+            names.push(field(&status, "Name"));
+        }
+    }
+    Ok(names)
+}
+
 enum Right {
     Read,
     Enter,
@@ -278,6 +320,7 @@ enum Right {
 
 fn used_later(config: &NodeConfig, file: &Path) -> Vec<(PathBuf, Right)> {
     let mut paths = vec![(file.to_owned(), Right::Read)];
+    paths.push((config.state_directory.clone(), Right::Write));
     paths.push((config.flow_log.folder(&config.state_directory), Right::Write));
     if let Some(elbv2) = &config.elbv2 {
         paths.extend(elbv2.credentials.iter().map(|path| (path.clone(), Right::Read)));
@@ -288,4 +331,23 @@ fn used_later(config: &NodeConfig, file: &Path) -> Vec<(PathBuf, Right)> {
     let folder = config.monitor.not_ready_file.as_deref().and_then(Path::parent);
     paths.extend(folder.map(|folder| (folder.to_owned(), Right::Enter)));
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_thread_that_has_a_capability_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let tasks = folder.path();
+        for (number, name, has) in
+            [(7, "flowgated", "1000"), (8, "eal-intr-thread", "0000"), (9, "vhost", "3000")]
+        {
+            fs::create_dir(tasks.join(number.to_string())).unwrap();
+            let status = format!("Name:\t{name}\nPid:\t{number}\nPPid:\t1\nCapInh:\t1111\nCapPrm:\t{has}\n");
+            fs::write(tasks.join(number.to_string()).join("status"), status).unwrap();
+        }
+        assert_eq!(threads_with_rights(&tasks.join("7/status"), tasks).unwrap(), ["vhost"]);
+    }
 }
