@@ -162,8 +162,7 @@ impl Soak {
                 // Whoever asks for it is not answered.
                 self.lab.gateway().rpc.send("debug-put-fault", json!({"Fault": "control-panic"}));
                 self.listen_again();
-                let age = self.life_begun.0.elapsed();
-                self.life.told_panic.get_or_insert(age);
+                self.panic_is_told();
             }
             Fault::Reload => self.reload(),
             Fault::Restart => self.restart(fault, "stopped (SIGTERM)"),

@@ -209,6 +209,12 @@ impl Soak {
         self.over()
     }
 
+    /// The daemon has told of a panic, and read its own debug information for that.
+    pub fn panic_is_told(&mut self) {
+        let age = self.life_begun.0.elapsed();
+        self.life.told_panic.get_or_insert(age);
+    }
+
     /// How long the daemon may live until it is stopped or killed: some ten lives in a soak, as a leak shows in a long one.
     fn life_time(&mut self) -> Duration {
         let middle = (self.wanted.lasts / 10).max(SHORTEST_LIFE);
