@@ -386,7 +386,11 @@ impl Soak {
         for fallen in monotonic::fallen(&self.counters, &counters, &self.may_begin_anew) {
             self.broken(Law::Monotonic, fallen);
         }
-        for target in monotonic::begun_anew(&self.counters, &counters, &self.may_begin_anew) {
+        // What it lost while it was away is not all that it loses: the rest is when it comes back.
+        let away: Vec<_> = self.away.iter().map(|n| self.lab.appliances[*n].address).collect();
+        let back: Vec<_> =
+            self.may_begin_anew.iter().copied().filter(|target| !away.contains(target)).collect();
+        for target in monotonic::begun_anew(&self.counters, &counters, &back) {
             // Once for each time that it was deregistered.
             let place = self.may_begin_anew.iter().position(|other| *other == target);
             place.map(|place| self.may_begin_anew.remove(place));

@@ -39,11 +39,12 @@ pub fn fallen(before: &Series, now: &Series, deregistered: &[Ipv4Addr]) -> Vec<S
         .collect()
 }
 
-/// Those of the targets whose series fell or are gone.
+/// Those of the targets whose series fell, are gone or were not there before.
 pub fn begun_anew(before: &Series, now: &Series, targets: &[Ipv4Addr]) -> BTreeSet<Ipv4Addr> {
     let fell = |target| falls(before, now).any(|(series, ..)| is_of(series, target));
-    let gone = |target| !now.keys().any(|series| is_of(series, target));
-    targets.iter().copied().filter(|target| fell(*target) || gone(*target)).collect()
+    let has = |all: &Series, target| all.keys().any(|series| is_of(series, target));
+    let came_or_went = |target| !has(before, target) || !has(now, target);
+    targets.iter().copied().filter(|target| fell(*target) || came_or_went(*target)).collect()
 }
 
 fn falls<'a>(before: &'a Series, now: &'a Series) -> impl Iterator<Item = (&'a str, f64, f64)> {
@@ -91,6 +92,7 @@ mod tests {
         assert_eq!(fallen(&before, &now, &one), ["a_total{target=\"10.0.0.11\"} fell from 5 to 1"]);
         assert_eq!(begun_anew(&before, &now, &one), BTreeSet::from(one));
         assert_eq!(begun_anew(&before, &BTreeMap::new(), &one), BTreeSet::from(one));
+        assert_eq!(begun_anew(&BTreeMap::new(), &now, &one), BTreeSet::from(one));
         assert_eq!(begun_anew(&before, &counters(&text(6, 1)), &one), BTreeSet::new());
     }
 
