@@ -18,7 +18,7 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-pub use identity::LENGTH as NODE_FILE_BYTES;
+pub use identity::{LENGTH as NODE_FILE_BYTES, boot};
 pub use open::Looked;
 use thiserror::Error;
 

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use flowgate::control::store::open_plain;
 use flowgate::control::survey::ipv4_forwarding;
 
+use super::notes;
+
 /// The file of the state directory in which it is noted: the boot's number, and a device a line.
 const NOTE: &str = "forwarding-off";
 
@@ -27,8 +29,7 @@ pub struct Forwarding {
 impl Forwarding {
     /// With what a daemon before this one has not put back.
     pub fn noted(state_directory: &Path) -> Forwarding {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        Forwarding::below(Path::new("/proc/sys"), state_directory, boot.trim())
+        Forwarding::below(Path::new("/proc/sys"), state_directory, &notes::boot())
     }
 
     fn below(switches: &Path, state_directory: &Path, boot: &str) -> Forwarding {
@@ -97,10 +98,7 @@ impl Forwarding {
     fn write_note(&self) {
         let write = || -> io::Result<()> {
             if self.devices.is_empty() {
-                return fs::remove_file(&self.note).or_else(|error| match error.kind() {
-                    io::ErrorKind::NotFound => Ok(()),
-                    _ => Err(error),
-                });
+                return notes::remove(&self.note);
             }
             let mut text = format!("{}\n", self.boot);
             for device in &self.devices {
@@ -109,10 +107,7 @@ impl Forwarding {
             }
             let new = self.note.with_extension("new");
             // Made anew: the folder is the daemon's user's, whose links root is not to follow.
-            fs::remove_file(&new).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })?;
+            notes::remove(&new)?;
             let mut file = File::create_new(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;

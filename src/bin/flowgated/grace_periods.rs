@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use flowgate::control::node::{NodeConfig, Tables};
 use flowgate::io::owner::Owner;
 
+use super::notes;
+
 /// The kernel's switch.
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 
@@ -35,10 +37,9 @@ pub struct GracePeriods {
 impl GracePeriods {
     /// Of the node with this configuration and the daemon's user; what a daemon before this one has left on is turned off.
     pub fn new(config: &NodeConfig, owner: Owner) -> GracePeriods {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let name = format!("{}.grace-periods", Tables::name(&config.state_directory));
         let mut periods =
-            GracePeriods::of(Path::new(SWITCH), Path::new(NOTES).join(name), boot.trim(), owner);
+            GracePeriods::of(Path::new(SWITCH), Path::new(NOTES).join(name), &notes::boot(), owner);
         // The kernel has no socket of a port that it does not know.
         if !config.ports.iter().any(|port| port.device.argument("iface").is_some()) {
             periods.switch = None;
@@ -116,10 +117,7 @@ fn read_note(path: &Path, owner: Owner) -> io::Result<String> {
 
 /// Notes it in a file of its own: whatever is there by that name is not written to.
 fn write_note(path: &Path, boot: &str) -> io::Result<()> {
-    fs::remove_file(path).or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(error),
-    })?;
+    notes::remove(path)?;
     File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(boot.as_bytes())
 }
 

@@ -10,6 +10,7 @@ mod forwarding;
 mod grace_periods;
 mod guard;
 mod host;
+mod notes;
 mod notify;
 mod privileges;
 mod reload;

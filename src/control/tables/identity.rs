@@ -157,7 +157,8 @@ impl Identity {
     }
 }
 
-fn boot() -> String {
+/// The boot of the machine that this is, by the kernel's number of it; nothing if it tells none.
+pub fn boot() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     boot.trim().to_owned()
 }
