@@ -178,10 +178,7 @@ impl Flows {
             Ok(seat) => {
                 let Flows { table, links, log, last_eviction, .. } = self;
                 let (id, _) = table.take(seat, first.key, new, |id, gone| {
-                    counters.flows_evicted.add(1);
-                    if gone.is_in(FlowState::HalfOpen) {
-                        *last_eviction = Some(now);
-                    }
+                    note_evicted(last_eviction, gone, now, counters);
                     settle((links, log), (id, gone), (None, Why::Evicted), counters);
                 });
                 if let Some(log) = log {
@@ -465,6 +462,15 @@ pub(super) fn count_new(target: TargetId, tcp: bool, counters: &WorkerCounters) 
     target.active_flows.add(1);
     if tcp {
         target.active_tcp_flows.add(1);
+    }
+}
+
+/// A flow makes room for another: it is counted, and when, if its handshake may yet go on (F-12).
+#[inline(always)]
+pub(super) fn note_evicted(last: &mut Option<Millis>, gone: &Entry, now: Millis, counters: &WorkerCounters) {
+    counters.flows_evicted.add(1);
+    if gone.is_in(FlowState::HalfOpen) {
+        *last = Some(now);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::counters::WorkerCounters;
 use super::flow_log::Why;
-use super::flows::{Flows, count_new, settle};
+use super::flows::{Flows, count_new, note_evicted, settle};
 use crate::flow::{
     Cookie, Direction, Entry, EntryId, FlowKey, FlowState, LinkId, NewEntry, NotInserted, Seat,
 };
@@ -80,10 +80,7 @@ impl<'a> Opening<'a> {
         *left -= 1;
         count_new(new.target, key.protocol() == protocol::TCP, counters);
         table.take(seat, key, new, |id, entry| {
-            counters.flows_evicted.add(1);
-            if entry.is_in(FlowState::HalfOpen) {
-                *last_eviction = Some(now);
-            }
+            note_evicted(last_eviction, entry, now, counters);
             let [low, high] = entry.link;
             let alike = low == *link && high == LinkId::NONE || low == LinkId::NONE && high == *link;
             if !entry.is_in(FlowState::HalfOpen) || entry.key().endpoint() != *endpoint || !alike {

@@ -9,7 +9,7 @@
 //! **Of headers:** where flows hold all there is room for, one of the oldest half-open flows goes that alone holds one. Others
 //! would go for nothing.
 
-use super::{Flows, settle};
+use super::{Flows, note_evicted, settle};
 use crate::datapath::counters::WorkerCounters;
 use crate::datapath::flow_log::Why;
 use crate::flow::{Entry, EntryId, FlowKey, FlowState, LinkId, NotInserted, Seat};
@@ -101,10 +101,7 @@ impl Flows {
     pub(super) fn evict(&mut self, id: EntryId, now: Millis, counters: &WorkerCounters) {
         let Flows { table, links, log, last_eviction, .. } = self;
         let entry = table.entry(id);
-        if entry.is_in(FlowState::HalfOpen) {
-            *last_eviction = Some(now);
-        }
-        counters.flows_evicted.add(1);
+        note_evicted(last_eviction, entry, now, counters);
         settle((links, log), (id, entry), (None, Why::Evicted), counters);
         self.table.remove(id);
         counters.flow_entries.set(u64::from(self.table.len()));
