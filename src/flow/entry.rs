@@ -34,6 +34,18 @@ pub enum FlowState {
     Owing = 6,
 }
 
+impl FlowState {
+    /// Each that an entry in use may have.
+    pub const IN_USE: [FlowState; 6] = [
+        FlowState::HalfOpen,
+        FlowState::Established,
+        FlowState::Closed,
+        FlowState::Expired,
+        FlowState::Other,
+        FlowState::Owing,
+    ];
+}
+
 /// How many states there are.
 pub(super) const STATES: usize = 7;
 

@@ -407,14 +407,7 @@ fn a_reset_whose_sender_goes_on_was_forged_and_closes_nothing() {
 /// All that `decide` can be asked, with each possible value.
 fn questions() -> impl Iterator<Item = (Facts, Option<FlowFacts>, Policy, bool)> {
     let packets = [syn(), data(), rst(), udp(), tcp(TcpFlags::SYN | TcpFlags::ACK), tcp(TcpFlags::FIN)];
-    let states = [
-        FlowState::HalfOpen,
-        FlowState::Established,
-        FlowState::Closed,
-        FlowState::Expired,
-        FlowState::Other,
-        FlowState::Owing,
-    ];
+    let states = FlowState::IN_USE;
     let conditions = [Initial, Healthy, Unhealthy, Draining, Removed];
     packets.into_iter().flat_map(move |packet| {
         (0..states.len() * 5 * 2 * 3 * 4).flat_map(move |n| {

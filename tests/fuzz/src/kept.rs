@@ -22,14 +22,6 @@ use std::path::Path;
 
 const MAKING: u64 = 77;
 const TARGETS: u8 = 10;
-const STATES: [FlowState; 6] = [
-    FlowState::HalfOpen,
-    FlowState::Established,
-    FlowState::Closed,
-    FlowState::Expired,
-    FlowState::Other,
-    FlowState::Owing,
-];
 /// A line of the cache, which entries and buckets are.
 const LINE: u64 = 64;
 /// What the file `node` begins with: what the tables are.
@@ -64,7 +56,7 @@ fn new(n: u8, state: FlowState) -> NewEntry {
 /// A daemon's work on a table: what it leaves is in order.
 fn fill(table: &mut Table, bytes: &mut Bytes<'_>) {
     for n in 0..bytes.byte() % 64 {
-        let state = bytes.of(&STATES);
+        let state = bytes.of(&FlowState::IN_USE);
         let Ok(Inserted { id, .. }) = table.insert(table.hash(&key(n)), &key(n), new(n, FlowState::HalfOpen))
         else {
             continue;
@@ -193,7 +185,7 @@ fn is_sound(table: &Table) {
         flows += 1;
     });
     assert_eq!(table.len(), flows);
-    for state in STATES {
+    for state in FlowState::IN_USE {
         assert_eq!(table.count(state), counts[state as usize], "{state:?}");
     }
     assert_eq!(table.count(FlowState::Free), table.capacity() - flows);

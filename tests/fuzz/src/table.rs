@@ -19,14 +19,6 @@ const STEPS: usize = 400;
 const ENDED: [FlowState; 3] = [FlowState::Closed, FlowState::Expired, FlowState::Owing];
 const BEGUN: [FlowState; 4] =
     [FlowState::HalfOpen, FlowState::HalfOpen, FlowState::Established, FlowState::Other];
-const ANY: [FlowState; 6] = [
-    FlowState::HalfOpen,
-    FlowState::Established,
-    FlowState::Closed,
-    FlowState::Expired,
-    FlowState::Other,
-    FlowState::Owing,
-];
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
@@ -114,7 +106,7 @@ pub fn run(input: &[u8]) {
                 }
             }
             (2, Some(id)) => {
-                let state = bytes.of(&ANY);
+                let state = bytes.of(&FlowState::IN_USE);
                 table.set_state(id, state);
                 let flow = flows.get_mut(&n).unwrap();
                 if flow.state != state {
@@ -175,7 +167,7 @@ fn goes(flows: &BTreeMap<u8, Flow>, capacity: u32) -> Option<u8> {
 
 fn is_sound(table: &Table, flows: &BTreeMap<u8, Flow>) {
     assert_eq!(table.len() as usize, flows.len());
-    for state in ANY {
+    for state in FlowState::IN_USE {
         let expected = flows.values().filter(|flow| flow.state == state).count();
         assert_eq!(table.count(state) as usize, expected, "{state:?}");
     }

@@ -34,16 +34,8 @@ impl Numbers {
 
 /// One thing that a worker does to a table; which one the numbers say.
 fn step(table: &mut Table, numbers: &mut Numbers, at: u64) {
-    const STATES: [FlowState; 6] = [
-        FlowState::HalfOpen,
-        FlowState::Established,
-        FlowState::Closed,
-        FlowState::Expired,
-        FlowState::Other,
-        FlowState::Owing,
-    ];
     let now = Millis(at as u32 / 8);
-    let (n, state) = (numbers.next(3 * CAPACITY), STATES[numbers.next(6) as usize]);
+    let (n, state) = (numbers.next(3 * CAPACITY), FlowState::IN_USE[numbers.next(6) as usize]);
     let found = find(table, n);
     let made = NewEntry {
         target: TargetId(numbers.next(500) as u16),

@@ -51,14 +51,7 @@ impl Place {
 /// Every other one of so many flows in each state, and some that were and are not any more.
 fn filled(place: &Place, flows: u32) -> Table {
     let mut table = place.create();
-    let states = [
-        FlowState::HalfOpen,
-        FlowState::Established,
-        FlowState::Closed,
-        FlowState::Expired,
-        FlowState::Other,
-        FlowState::Owing,
-    ];
+    let states = FlowState::IN_USE;
     for n in 0..flows {
         let id = insert(&mut table, n, FlowState::HalfOpen).unwrap().id;
         table.set_state(id, states[n as usize % 6]);
