@@ -122,12 +122,13 @@ fn a_table(mut bytes: Bytes<'_>) {
     let known = known(&before);
     let mut links = before.kept_links().unwrap();
     let kept: Vec<u16> = (1..=bytes.byte() % 4).map(u16::from).collect();
+    drop(before);
+    // Link-layer headers come last, but for what fills the last page: those that are looked for are written afterwards.
+    let changed = spoil(&file, whole - u64::from(LINKS) * 32, &mut bytes);
     for number in &kept {
         links.set(LinkId(*number), 1, PortId(number % 3), &[7; 18]);
     }
-    drop((before, links));
-    // Link-layer headers come last.
-    let changed = spoil(&file, whole - u64::from(LINKS) * 32, &mut bytes);
+    drop(links);
     let refused = bytes.maybe(|bytes| TargetId((bytes.byte() % TARGETS).into()));
 
     let Ok(mut table) = Table::find_in(&config, &place) else {

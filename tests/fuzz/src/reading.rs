@@ -103,7 +103,15 @@ pub fn read(ip: &[u8]) -> Option<Reading> {
         (132, _) if transport.len() >= 12 => reading.ports = ports,
         (UDP | 136 | 132, _) => return None,
         (1, false) => icmp(&mut reading, transport, &[3, 4, 5, 11, 12], &[0, 8], &[])?,
-        (58, true) => icmp(&mut reading, transport, &[1, 2, 3, 4], &[128, 129], &[133, 134, 135, 136, 137])?,
+        (58, true) => {
+            // What discovers neighbours or listeners on this very link has a whole header; from elsewhere it is just ICMP.
+            let of_link: &[u8] = match ip[7] {
+                255 => &[133, 134, 135, 136, 137],
+                1 => &[130, 131, 132, 143],
+                _ => &[],
+            };
+            icmp(&mut reading, transport, &[1, 2, 3, 4], &[128, 129], of_link)?;
+        }
         _ => {}
     }
     Some(reading)
