@@ -171,8 +171,13 @@ impl Look {
     /// `time` in the local zone, as short as it can be told: of the last day `21:47:37.123`, before that
     /// `2026-11-29 21:47`.
     pub(super) fn since(&self, time: Timestamp) -> String {
+        self.since_at(time, self.now)
+    }
+
+    /// The same when it is `now`, by the daemon's clock.
+    pub(super) fn since_at(&self, time: Timestamp, now: Timestamp) -> String {
         const DAY_MS: u64 = 86_400_000;
-        if self.now.since(time) < DAY_MS { self.time(time) } else { self.local(time, "%Y-%m-%d %H:%M") }
+        if now.since(time) < DAY_MS { self.time(time) } else { self.local(time, "%Y-%m-%d %H:%M") }
     }
 
     /// `time` in the local zone: `21:47:37.123`.
@@ -284,6 +289,10 @@ mod tests {
         assert_eq!(look.ago(time), "1m 0s");
         assert_eq!(look.since(time), "22:47:37.007");
         assert_eq!(look.since(Timestamp::from_unix_ms(1_795_898_917_007)), "2026-11-28 22:48");
+        assert_eq!(
+            look.since_at(time, Timestamp::from_unix_ms(1_795_985_257_007 + 86_400_000)),
+            "2026-11-29 22:47"
+        );
     }
 
     #[test]

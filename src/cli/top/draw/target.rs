@@ -10,7 +10,7 @@ use crate::cli::events;
 use crate::cli::report::{long, phases};
 use crate::cli::top::model::Model;
 use crate::cli::top::reading::TrafficRates;
-use crate::control::events::Event;
+use crate::control::events::{Event, Timestamp};
 use crate::control::failover::Failover;
 use crate::control::health::TargetKey;
 use crate::control::shown::{scaled, span};
@@ -47,7 +47,7 @@ pub(super) fn body(
     };
     let plain = Style::new();
     let since = target.since.map(|since| {
-        format!(" since {} ({} ago)", means.look.since(since), span(now.since(since) / 1000 * 1000))
+        format!(" since {} ({} ago)", means.look.since_at(since, now), span(now.since(since) / 1000 * 1000))
     });
     say("state", format!("{}{}", target.state, since.unwrap_or_default()), palette.state(target.state));
     if let Some(reason) = target.reason {
@@ -95,14 +95,14 @@ pub(super) fn body(
     }
     if let Some((newest, before)) = failovers(model, key).split_first() {
         if height >= TALL {
-            say("failover", failover(newest, means) + end(newest), plain);
+            say("failover", failover(newest, means, now) + end(newest), plain);
             let phases = phases(newest).into_iter().map(|(what, took)| format!("{what} {}", long(took)));
             say("phases", phases.collect::<Vec<_>>().join(", "), plain);
         } else {
-            say("failover", failover(newest, means) + &shortly(newest) + end(newest), plain);
+            say("failover", failover(newest, means, now) + &shortly(newest) + end(newest), plain);
         }
         for record in before {
-            say("failover", failover(record, means) + &shortly(record) + end(record), plain);
+            say("failover", failover(record, means, now) + &shortly(record) + end(record), plain);
         }
     }
     let zone = target.zone.as_ref().map_or_else(|| "every zone".to_owned(), |zone| format!("zone {zone}"));
@@ -141,14 +141,14 @@ fn failovers<'a>(model: &'a Model, key: &TargetKey) -> &'a [Failover] {
 }
 
 /// What a failover came to, in a sentence; `flowgate report` has the whole of it.
-fn failover(record: &Failover, means: &Means<'_>) -> String {
+fn failover(record: &Failover, means: &Means<'_>, now: Timestamp) -> String {
     let flows = &record.flows;
     let begun =
         if flows.begun > 0 { format!(" and {} that began since", flows.begun) } else { String::new() };
     format!(
         "{} at {}, {}: of {} flows{begun} {} reset, {} moved, {} ended otherwise, {} left; {} resets sent",
         record.id,
-        means.look.since(record.decided),
+        means.look.since_at(record.decided, now),
         record.cause,
         flows.at_decision,
         flows.reset,
