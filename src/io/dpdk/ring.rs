@@ -19,8 +19,11 @@ pub fn crossed_ports(_eal: &Eal, name: &str, queues: u16, size: u32) -> io::Resu
     let names = [format!("{name}a"), format!("{name}b")];
     let ring = |from: &str, queue: u16| {
         let name = CString::new(format!("{from}_{queue}"))?;
+        // One sends and one receives, as a port gives each of its queues to one worker: without the locked instructions
+        // that many would take, as DPDK's own `net_ring` devices are.
         // SAFETY: a C string, which DPDK copies; EAL runs.
-        let ring = unsafe { dpdk_sys::rte_ring_create(name.as_ptr(), size, -1, 0) };
+        let ring =
+            unsafe { dpdk_sys::rte_ring_create(name.as_ptr(), size, -1, dpdk_sys::SHIM_RING_ONE_TO_ONE) };
         if ring.is_null() { Err(last_error()) } else { Ok(ring) }
     };
     let a_to_b = (0..queues).map(|queue| ring(&names[0], queue)).collect::<io::Result<Vec<_>>>()?;
