@@ -1,12 +1,16 @@
 //! What the service manager hears: a socket in its place, as systemd has one.
 
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::AT_FDCWD;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use nix::sys::signal::Signal;
 
 use crate::daemon::{Daemon, PATIENCE, Place, wait_for};
@@ -164,12 +168,26 @@ fn the_watchdog_is_fed_while_every_worker_goes_round_and_no_longer() {
     manager.waits_for("STOPPING=1");
 }
 
-/// Has whoever reads this file wait, as a disk does that hangs, until it is written to.
-fn hangs(path: &Path) {
-    // It is not there yet, or is not needed any more.
-    std::fs::remove_file(path).ok();
-    let made = Command::new("mkfifo").arg(path).status().expect("mkfifo can be run");
-    assert!(made.success());
+/// A disk that hangs, as far as one file goes: the kernel asks this whether the file may be opened, and is not answered as long
+/// as it lives.
+struct Hangs(Fanotify);
+
+impl Hangs {
+    fn on(path: &Path) -> Hangs {
+        let group =
+            Fanotify::init(InitFlags::FAN_CLASS_CONTENT | InitFlags::FAN_CLOEXEC, EventFFlags::O_RDONLY);
+        let group = group.expect("as root, on a kernel that asks");
+        let marked = group.mark(MarkFlags::FAN_MARK_ADD, MaskFlags::FAN_OPEN_PERM, AT_FDCWD, Some(path));
+        marked.expect("the file is there");
+        Hangs(group)
+    }
+
+    /// Waits until somebody waits for the file.
+    fn is_waited_for(&self) {
+        let mut asked = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let patience = PollTimeout::try_from(PATIENCE).expect("some seconds");
+        assert_eq!(poll(&mut asked, patience), Ok(1), "waited for the file to be opened");
+    }
 }
 
 #[test]
@@ -178,9 +196,10 @@ fn the_watchdog_is_fed_while_a_reload_waits_for_the_disk() {
     let manager = Manager::new(&place);
     let daemon = manager.start(&place, Some(Duration::from_secs(2)));
     manager.waits_for("READY=1");
-    hangs(&place.path("node.toml"));
+    let disk = Hangs::on(&place.path("node.toml"));
     daemon.signal(Signal::SIGHUP);
     manager.waits_for("RELOADING=1");
+    disk.is_waited_for();
     let mut fed = 0;
     while fed < 5 {
         let word = manager.hears();
@@ -190,6 +209,8 @@ fn the_watchdog_is_fed_while_a_reload_waits_for_the_disk() {
         assert!(stands || word == "WATCHDOG=1", "until the disk answers nothing else is told: {word}");
         fed += u8::from(word == "WATCHDOG=1");
     }
+    drop(disk);
+    assert!(manager.waits_for("READY=1").ends_with("; the configuration was read anew"));
 }
 
 #[test]
@@ -200,13 +221,14 @@ fn the_watchdog_is_fed_while_a_new_control_core_waits_for_the_disk() {
     command.arg("--debug-clock");
     let mut daemon = manager.start_as(&place, command, Some(Duration::from_secs(2)));
     manager.waits_for("READY=1");
-    hangs(&place.path("state/objects.json"));
+    let disk = Hangs::on(&place.path("state/objects.json"));
     let mut stream = UnixStream::connect(place.path("socket")).expect("the daemon listens");
     let fault =
         r#"{"jsonrpc": "2.0", "id": 1, "method": "debug-put-fault", "params": {"Fault": "control-panic"}}"#;
     stream.write_all(format!("{fault}\n").as_bytes()).expect("the daemon reads requests");
     // The connection ends with the control core.
     let _answer = stream.read(&mut [0; 256]);
+    disk.is_waited_for();
     wait_for("the new control core to wait", || place.log().contains("control_core_waits_for_disk"));
     while manager.hears_within(Duration::from_millis(1)).is_some() {}
     for _ in 0..5 {
@@ -220,6 +242,8 @@ fn the_watchdog_is_fed_while_a_new_control_core_waits_for_the_disk() {
     drop(held);
     manager.waits_for("WATCHDOG=1");
     assert!(daemon.runs());
+    drop(disk);
+    wait_for("the new control core to go on", || place.log().contains("control_core_anew"));
 }
 
 #[test]

@@ -97,14 +97,12 @@ pub(super) fn remove_if_there(disk: &mut impl Disk, path: &Path) -> io::Result<(
 }
 
 /// Opens a file of the state directory. Root does so in a folder that may be another user's: not what that one's links
-/// lead to, and nothing that has an open or a read wait for ever, as a FIFO does. Whoever is not root waits, as for a disk
-/// that hangs: it is their own folder.
+/// lead to, and nothing that has an open or a read wait for ever, as a FIFO does.
 ///
 /// # Errors
 /// If it cannot be opened, or is no file.
 pub fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let patience = if nix::unistd::geteuid().is_root() { libc::O_NONBLOCK } else { 0 };
-    let file = options.custom_flags(libc::O_NOFOLLOW | patience).open(path)?;
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }

@@ -267,8 +267,6 @@ pub(super) fn calls_of(kind: ThreadKind, drivers: &[&str]) -> Calls {
             allow(&mut calls, OLD_FILES);
         }
         ThreadKind::Files => {
-            // Whether it reads as root, which waits for no FIFO.
-            allow(&mut calls, named![SYS_geteuid]);
             allow(&mut calls, OPEN_FILES);
             allow(&mut calls, FILES);
             allow(&mut calls, OLD_FILES);
@@ -295,7 +293,6 @@ pub(super) fn calls_of(kind: ThreadKind, drivers: &[&str]) -> Calls {
                 OLD_EVENTS,
                 CONNECTIONS,
                 CONTROL,
-                named![SYS_geteuid],
             ] {
                 allow(&mut calls, list);
             }
