@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+mod real_disk;
 mod records;
 mod seal;
 #[cfg(test)]
@@ -21,8 +22,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-pub use self::disk::open_plain;
-use self::disk::{Disk as _, RealDisk};
+use self::disk::Disk as _;
+use self::real_disk::RealDisk;
+pub use self::real_disk::open_plain;
 pub use self::records::RecordFile;
 use self::versions::Versions;
 pub use self::versions::{MAX_EARLIER, Version};
@@ -118,7 +120,9 @@ impl Store {
     /// # Errors
     /// `InUse` if another daemon has it; `Io` if it cannot be made or written to.
     pub fn open(directory: &Path) -> Result<Store, StoreError> {
-        RealDisk.make_folder(directory, FOLDER).map_err(io_error("make the state directory", directory))?;
+        RealDisk::of(directory)
+            .make_folder(directory, FOLDER)
+            .map_err(io_error("make the state directory", directory))?;
         let path = directory.join(LOCK);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(SHARED);
@@ -143,7 +147,7 @@ impl Store {
         if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
             tracing::warn!(name: "lock_unsigned", path = %path.display(), %error, "the lock does not say whose it is");
         }
-        let versions = Versions::new(RealDisk, directory);
+        let versions = Versions::new(RealDisk::of(directory), directory);
         Ok(Store { directory: directory.to_owned(), versions, _lock: lock })
     }
 
@@ -215,7 +219,7 @@ impl Store {
             return parse_hash_seed(path, &text);
         }
         let path = self.directory.join(HASH_SEED);
-        match RealDisk.read(&path).map_err(io_error("read the hash seed", &path))? {
+        match RealDisk::of(&self.directory).read(&path).map_err(io_error("read the hash seed", &path))? {
             Some(text) => parse_hash_seed(&path, &String::from_utf8_lossy(&text)),
             None => {
                 let source = Path::new("/dev/urandom");
@@ -231,7 +235,7 @@ impl Store {
     }
 
     fn replace(&self, name: &str, mode: u32, text: &[u8]) -> Result<(), StoreError> {
-        disk::replace(&mut RealDisk, &self.directory, name, mode, text)
+        disk::replace(&mut RealDisk::of(&self.directory), &self.directory, name, mode, text)
             .map_err(io_error("replace it", &self.directory.join(name)))
     }
 }
@@ -243,7 +247,7 @@ impl Store {
 /// # Errors
 /// `Damaged` or `Seed` if the document is refused, `Io` if it cannot be read.
 pub fn read_state(directory: &Path, seed: Option<&Path>) -> Result<State, StoreError> {
-    match Versions::new(RealDisk, directory).load()? {
+    match Versions::new(RealDisk::of(directory), directory).load()? {
         Some(state) => Ok(state),
         None => read_seed(seed),
     }

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use super::disk::{self, Disk as _, RealDisk};
+use super::disk::{self, Disk as _};
+use super::real_disk::RealDisk;
 use super::{SHARED, StoreError, io_error};
 
 /// The records' file. Whoever has it holds no lock: the daemon that has the [`Store`](super::Store) alone writes to it.
@@ -30,7 +31,7 @@ impl RecordFile {
     /// `Io`.
     pub fn read(&self) -> Result<Option<String>, StoreError> {
         let path = self.path();
-        let bytes = RealDisk.read(&path).map_err(io_error("read it", &path))?;
+        let bytes = RealDisk::of(&self.directory).read(&path).map_err(io_error("read it", &path))?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -39,7 +40,7 @@ impl RecordFile {
     /// # Errors
     /// `Io`; it holds what it held then, or already `text`.
     pub fn write(&self, text: &str) -> Result<(), StoreError> {
-        disk::replace(&mut RealDisk, &self.directory, self.name, SHARED, text.as_bytes())
+        disk::replace(&mut RealDisk::of(&self.directory), &self.directory, self.name, SHARED, text.as_bytes())
             .map_err(io_error("replace it", &self.path()))
     }
 
@@ -50,7 +51,9 @@ impl RecordFile {
     /// `Io`.
     pub fn put_aside(&self) -> Result<PathBuf, StoreError> {
         let aside = self.directory.join(format!("{}.damaged", self.name));
-        RealDisk.rename(&self.path(), &aside).map_err(io_error("rename it", &self.path()))?;
+        RealDisk::of(&self.directory)
+            .rename(&self.path(), &aside)
+            .map_err(io_error("rename it", &self.path()))?;
         Ok(aside)
     }
 }
