@@ -1,6 +1,6 @@
 //! What is not a request of this API gets its reason and no more, and the next client does not notice.
 
-use crate::client::{Client, request};
+use crate::client::{Client, request, text};
 use crate::endpoint::{LIMITS, Served};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -18,7 +18,8 @@ pub fn half_a_body() -> String {
 fn verdict(served: &Served, name: &str, bytes: impl AsRef<[u8]>) -> u16 {
     let mut client = served.connect();
     client.send(bytes);
-    let status = client.answer().map_or(0, |answer| answer.status);
+    let (status, _, message) = client.answer().unwrap_or_else(|| panic!("{name}: no answer")).refusal();
+    assert!(!message.is_empty());
     assert!(client.ends(), "{name}: a connection that goes on");
     assert_eq!(served.connect().post(DESCRIBE).status, 200);
     status
@@ -115,31 +116,76 @@ fn requests_behind_one_another_are_answered_in_their_order() {
 fn what_is_not_http_is_refused_or_ended() {
     let served = Served::start();
     let post = request("", DESCRIBE);
-    for (name, bytes, expected) in [
-        ("an empty line and an end", b"\r\n\r\n\0".to_vec(), 400),
-        ("random bytes", (0..=255).cycle().take(5000).map(|n: u8| n.wrapping_mul(89)).collect(), 400),
-        ("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), 400),
-        ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), 400),
+    let unreadable = |why: &str| ("MalformedHttpRequest", format!("The request cannot be read: {why}"));
+    let (method, version) = ("invalid HTTP method parsed", "invalid HTTP version parsed");
+    let too_large = "message head is too large";
+    for (name, bytes, status, why) in [
+        ("an empty line and an end", b"\r\n\r\n\0".to_vec(), 400, method),
+        ("random bytes", (0..=255).cycle().take(5000).map(|n: u8| n.wrapping_mul(89)).collect(), 400, method),
+        ("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), 400, method),
+        (
+            "HTTP/2",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+            400,
+            "invalid HTTP version parsed (found HTTP2 preface)",
+        ),
         (
             "the socket's protocol",
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"describe-workers\"}\n".to_vec(),
             400,
+            method,
         ),
-        ("a version of the future", post.replace("HTTP/1.1", "HTTP/9.9").into_bytes(), 400),
+        ("a version of the future", post.replace("HTTP/1.1", "HTTP/9.9").into_bytes(), 400, version),
         (
             "an address too long",
             post.replace("POST /", &format!("POST /{}", "a".repeat(70_000))).into_bytes(),
-            414,
+            431,
+            too_large,
         ),
-        ("a head too long", request(&format!("X: {}\r\n", "a".repeat(20_000)), DESCRIBE).into_bytes(), 431),
-        ("too many headers", request(&"X: a\r\n".repeat(100), DESCRIBE).into_bytes(), 431),
+        (
+            "a head too long",
+            request(&format!("X: {}\r\n", "a".repeat(20_000)), DESCRIBE).into_bytes(),
+            431,
+            too_large,
+        ),
+        ("too many headers", request(&"X: a\r\n".repeat(100), DESCRIBE).into_bytes(), 431, too_large),
     ] {
         let mut client = served.connect();
         client.send(bytes);
-        let status = client.answer().map(|answer| answer.status);
-        assert!(status.is_none_or(|status| status == expected || status == 431), "{name}: {status:?}");
+        let answer = client.answer().unwrap_or_else(|| panic!("{name}: no answer"));
+        let id = text(&answer.body, "RequestId");
+        assert!(answer.head.contains(&format!("x-amzn-requestid: {id}\r\n")), "{}", answer.head);
+        let (code, message) = unreadable(why);
+        assert_eq!(answer.refusal(), (status, code.to_owned(), message), "{name}");
         assert!(client.ends(), "{name}: a connection that goes on");
         assert_eq!(served.connect().post(DESCRIBE).status, 200, "{name}");
+    }
+}
+
+/// An answer before what is wrong on the same connection is not lost with it.
+#[test]
+fn what_is_wrong_behind_a_request_is_told_after_its_answer() {
+    let served = Served::start();
+    let mut client = served.connect();
+    client.send(request("", DESCRIBE) + "nonsense\r\n\r\n");
+    assert_eq!(client.answer().unwrap().status, 200);
+    assert_eq!(client.answer().unwrap().refusal().1, "MalformedHttpRequest");
+    assert!(client.ends());
+}
+
+/// A client that sends on, as clients do that look for an answer when they have said all, gets to read it.
+#[test]
+fn a_refusal_reaches_a_client_that_has_not_said_all() {
+    let served = Served::start();
+    let too_much = vec![b'a'; 4 << 20];
+    for head in [
+        request("", "").replace("Length: 0", &format!("Length: {}", too_much.len())),
+        "nonsense\r\n\r\n".to_owned(),
+    ] {
+        let mut client = served.connect();
+        client.send(&head);
+        client.send_all(&too_much);
+        assert!(client.answer().unwrap().refusal().0 >= 400);
     }
 }
 
@@ -262,7 +308,7 @@ fn a_client_that_does_not_finish_is_not_waited_for() {
     assert_eq!(ends_within(&mut nothing, LIMITS.patience / 2), None);
     let mut half_a_head = served.connect();
     half_a_head.send("POST / HTTP/1.1\r\nHost: loc");
-    ends_within(&mut half_a_head, LIMITS.patience / 2);
+    assert_eq!(ends_within(&mut half_a_head, LIMITS.patience / 2), Some(408));
     let mut slow = served.connect();
     slow.send(half_a_body());
     assert_eq!(ends_within(&mut slow, LIMITS.patience / 2), Some(408));

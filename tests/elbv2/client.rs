@@ -29,6 +29,11 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).ok();
     }
 
+    /// Sends what a server that reads has to take.
+    pub fn send_all(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
     pub fn close(&self, how: Shutdown) {
         // It may be closed from the other side already.
         self.stream.shutdown(how).ok();

@@ -1,11 +1,12 @@
 //! An endpoint with credentials: who signs is known, and nobody else is served.
 
 use crate::client::{Answer, request};
-use crate::endpoint::Served;
+use crate::endpoint::{GROUP, Served};
 use flowgate::control::elbv2::Limits;
 use ring::{digest, hmac};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const FILE: &str = "[ops]\naws_access_key_id = AKIAOPS\naws_secret_access_key = the-secret-of-operators\n\
@@ -140,4 +141,41 @@ fn a_signed_request_may_come_by_any_name() {
     client.send(request(&headers, DESCRIBE).replace("Host: 127.0.0.1:6080", "Host: gateway.example"));
     // Another name than the one that was signed: it is the signature that is refused, not the name.
     assert_eq!(client.answer().unwrap().refusal().1, "SignatureDoesNotMatch");
+}
+
+/// What was heard on the network and is sent once more, byte by byte, changes nothing; whoever has the secret signs anew.
+#[test]
+fn a_change_is_carried_out_once_under_its_signature() {
+    let signed = Signed::start();
+    let tag = |value: &str| {
+        format!(
+            "Action=AddTags&Version=2015-12-01&ResourceArns.member.1={GROUP}&Tags.member.1.Key=k&Tags.member.1.Value={value}"
+        )
+    };
+    let (one, two) = (tag("one"), tag("two"));
+    let heard = sign(OPS.0, OPS.1, &one, 0);
+    assert_eq!(signed.ask(&heard, &one).status, 200);
+    assert_eq!(signed.signed(OPS.0, OPS.1, &two).status, 200);
+    // With another space in the header it is the same signature.
+    for again in [heard.clone(), heard.replace(", Signature", ",   Signature")] {
+        let (status, code, message) = signed.ask(&again, &one).refusal();
+        assert_eq!((status, code.as_str()), (403, "SignatureDoesNotMatch"));
+        assert!(message.starts_with("Signature already used: "), "{message}");
+    }
+    let describe = format!("Action=DescribeTags&Version=2015-12-01&ResourceArns.member.1={GROUP}");
+    assert!(signed.signed(OPS.0, OPS.1, &describe).body.contains("<Value>two</Value>"));
+    // The same a second time in one second, as its client's own ids say. On a machine that has no time it is no longer that.
+    let start = Instant::now();
+    let three = tag("three");
+    let heard = sign(OPS.0, OPS.1, &three, 0);
+    let answers = ["", "amz-sdk-invocation-id: another\r\n", "Amz-Sdk-Request: attempt=2\r\n"]
+        .map(|ids| signed.ask(&format!("{heard}{ids}"), &three).status);
+    assert!(answers == [200; 3] || start.elapsed() > Duration::from_secs(4), "{answers:?}");
+    assert_eq!(signed.ask(&sign(OPS.0, OPS.1, &one, 1), &one).status, 200);
+    assert!(signed.signed(OPS.0, OPS.1, &describe).body.contains("<Value>one</Value>"));
+    // What was refused was not done, and may be asked for again.
+    let missing = one.replace("/fw/", "/none/");
+    let headers = sign(OPS.0, OPS.1, &missing, 0);
+    assert_eq!(signed.ask(&headers, &missing).refusal().1, "TargetGroupNotFound");
+    assert_eq!(signed.ask(&headers, &missing).refusal().1, "TargetGroupNotFound");
 }

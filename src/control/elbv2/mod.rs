@@ -14,6 +14,7 @@ mod actions;
 mod credentials;
 mod fault;
 mod http;
+mod once;
 mod query;
 mod reloaded;
 mod requests;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::credentials::{Key, Keys};
 use super::fault::Fault;
 use super::http::{self, Asked, Strangers};
+use super::once::Once;
 use super::reloaded::Reloaded;
 use super::{actions, query, signature, xml};
 use crate::control::socket::{Call, Dispatcher, Peer, Role, Service, Session, Subscribers};
@@ -26,6 +27,7 @@ pub struct Requests {
     service: Rc<dyn Service>,
     methods: Rc<Dispatcher>,
     keys: Option<Rc<Reloaded<Keys>>>,
+    once: Rc<Once>,
     patience: Duration,
     subscribers: Rc<Subscribers>,
     random: SystemRandom,
@@ -42,16 +44,17 @@ struct Known {
 }
 
 impl Requests {
-    /// Requests to `service` by its `methods`, signed with one of `keys` if there are any.
+    /// Requests to `service` by its `methods`, signed with one of `keys` if there are any; changes are let in by `once`.
     pub fn new(
         service: Rc<dyn Service>,
         methods: Rc<Dispatcher>,
         keys: Option<Rc<Reloaded<Keys>>>,
+        once: Rc<Once>,
         patience: Duration,
     ) -> Self {
         let (subscribers, random) = (Subscribers::new(0), SystemRandom::new());
         let (told, untold) = (Cell::new(None), Cell::new(0));
-        Requests { service, methods, keys, patience, subscribers, random, told, untold }
+        Requests { service, methods, keys, once, patience, subscribers, random, told, untold }
     }
 
     /// The answer to `request` of `peer`.
@@ -82,6 +85,16 @@ impl Requests {
         }
     }
 
+    /// The answer to bytes that are no request.
+    pub fn refuse(&self, status: StatusCode, why: &str, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let id = self.request_id();
+        let code =
+            if status == StatusCode::REQUEST_TIMEOUT { "RequestTimeout" } else { "MalformedHttpRequest" };
+        let fault = Fault::new(code, format!("The request cannot be read: {why}")).status(status).closing();
+        self.note(&fault, "-", "-", peer, &id);
+        http::respond(status, xml::refusal(&fault, &id), &id, true)
+    }
+
     async fn outcome(
         &self,
         request: Request<Incoming>,
@@ -101,18 +114,27 @@ impl Requests {
         let prepared = actions::prepare(form)?;
         let action = prepared.action.name;
         let who = known.who.as_deref().map_or("elbv2".to_owned(), |who| format!("elbv2, as {who}"));
+        let is_change = !action.starts_with("Describe");
+        let signature = signature::of(&headers).filter(|_| is_change && self.keys.is_some());
+        let ticket =
+            signature.map(|signature| self.once.admit(signature, &headers, Instant::now())).transpose()?;
         let peer = Peer { uid: NOBODY, pid: None, role };
         let session = Session::new(peer, Rc::clone(&self.subscribers)).on_behalf_of(who);
         let call = Call { service: &*self.service, session: &session };
-        prepared.run(&call, &self.methods).await.map_err(|fault| match fault.status {
-            StatusCode::FORBIDDEN => {
-                let who = known.who.as_deref().unwrap_or_default();
-                let message = format!(
-                    "User: {who} is not authorized to perform: elasticloadbalancing:{action} because its role is {role}"
-                );
-                Fault { message, ..fault }
+        prepared.run(&call, &self.methods).await.map_err(|fault| {
+            if let Some(ticket) = ticket {
+                self.once.give_back(ticket);
             }
-            _ => fault,
+            match fault.status {
+                StatusCode::FORBIDDEN => {
+                    let who = known.who.as_deref().unwrap_or_default();
+                    let message = format!(
+                        "User: {who} is not authorized to perform: elasticloadbalancing:{action} because its role is {role}"
+                    );
+                    Fault { message, ..fault }
+                }
+                _ => fault,
+            }
         })
     }
 

@@ -6,11 +6,12 @@ use std::rc::Rc;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
 use super::credentials::Keys;
+use super::once::Once;
 use super::reloaded::Reloaded;
 use super::requests::Requests;
 use super::tls;
@@ -42,6 +43,7 @@ pub struct Endpoint {
     listener: TcpListener,
     keys: Option<Rc<Reloaded<Keys>>>,
     tls: Option<Rc<Reloaded<TlsAcceptor>>>,
+    once: Rc<Once>,
 }
 
 impl Endpoint {
@@ -55,17 +57,22 @@ impl Endpoint {
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| BindError::Listen { address, source })?;
-        Ok(Endpoint { listener, keys: keys.map(Rc::new), tls: tls.map(Rc::new) })
+        Ok(Endpoint { listener, keys: keys.map(Rc::new), tls: tls.map(Rc::new), once: Rc::default() })
     }
 
-    /// The same place and the same files once more, to be served when whoever served them has ended. Nobody who connects
+    /// The same place, files and memory of signatures once more, to be served when whoever served them has ended. Nobody who connects
     /// meanwhile is refused.
     ///
     /// # Errors
     /// When the system has no descriptor left.
     pub fn again(&self) -> io::Result<Self> {
-        let Endpoint { listener, keys, tls } = self;
-        Ok(Endpoint { listener: listener.try_clone()?, keys: keys.clone(), tls: tls.clone() })
+        let Endpoint { listener, keys, tls, once } = self;
+        Ok(Endpoint {
+            listener: listener.try_clone()?,
+            keys: keys.clone(),
+            tls: tls.clone(),
+            once: Rc::clone(once),
+        })
     }
 
     /// Whether the files that the configuration names are sound; nothing is listened to.
@@ -121,6 +128,10 @@ impl Handler for Api {
     async fn answer(&self, request: Request<Incoming>, visit: &Rc<Visit>) -> Response<Full<Bytes>> {
         self.requests.answer(request, visit.peer()).await
     }
+
+    fn refuse(&self, status: StatusCode, why: &str, visit: &Visit) -> Response<Full<Bytes>> {
+        self.requests.refuse(status, why, visit.peer())
+    }
 }
 
 /// Serves `service` at `endpoint` until the future is dropped, which closes every connection.
@@ -136,8 +147,8 @@ pub async fn serve(
     methods: Rc<Dispatcher>,
     limits: Limits,
 ) -> io::Result<()> {
-    let Endpoint { listener, keys, tls } = endpoint;
-    let requests = Requests::new(service, methods, keys, limits.patience);
+    let Endpoint { listener, keys, tls, once } = endpoint;
+    let requests = Requests::new(service, methods, keys, once, limits.patience);
     http::serve(listener, Rc::new(Api { requests, tls }), limits).await
 }
 
@@ -151,6 +162,6 @@ pub async fn converse<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let requests = Requests::new(service, methods, None, limits.patience);
+    let requests = Requests::new(service, methods, None, Rc::default(), limits.patience);
     http::converse(stream, peer, Rc::new(Api { requests, tls: None }), limits).await;
 }

@@ -2,9 +2,7 @@
 //! of an hour, with these very bytes.
 //!
 //! The canonical request is made of what arrived, never of what the client says of it: the body's hash is computed,
-//! and `X-Amz-Content-Sha256` has to agree. A repetition of the same request within its quarter of an hour cannot be
-//! told from a client that asks the same twice in a second, which is signed alike; so over a network that
-//! others can listen to the endpoint needs TLS, and what is repeated is a change that was made already.
+//! and `X-Amz-Content-Sha256` has to agree. The same signature a second time is a matter for [`once`](super::once).
 
 use std::fmt::Write as _;
 
@@ -57,6 +55,12 @@ pub fn verify<'k>(keys: &'k Keys, headers: &HeaderMap, body: &[u8], now: i64) ->
     hmac::verify(&signing_key(&key.secret, &claim), to_sign.as_bytes(), &claim.signature)
         .map_err(|_| mismatch())?;
     Ok(key)
+}
+
+/// The signature in a request that was verified.
+pub fn of(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let authorization = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    Claim::read(authorization).ok()?.signature.try_into().ok()
 }
 
 /// What an `Authorization` header says.

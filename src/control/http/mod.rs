@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod host;
 mod server;
 mod visit;

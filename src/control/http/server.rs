@@ -10,18 +10,21 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::CONNECTION;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::bare::Bare;
 use super::visit::{Progress, Visit};
 use crate::control::panics::in_conversation;
 
@@ -31,6 +34,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const MAX_HEAD: usize = 16 * 1024;
 /// The most headers: a real client sends a dozen.
 const MAX_HEADERS: usize = 64;
+
+/// How long what a client still sends after its last answer is taken in, and how much of it. The kernel would answer
+/// it with a reset when the connection is closed, and the client would lose the answer.
+const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL_BYTES: u64 = 16 << 20;
 
 /// How much a server gives away at most.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +76,9 @@ pub trait Handler: 'static {
         request: Request<Incoming>,
         visit: &Rc<Visit>,
     ) -> impl Future<Output = Response<Self::Body>>;
+
+    /// The answer to bytes that are no request. The connection ends with it.
+    fn refuse(&self, status: StatusCode, why: &str, visit: &Visit) -> Response<Self::Body>;
 }
 
 /// Has `handler` answer at `listener` until the future is dropped, which closes every connection.
@@ -176,15 +187,58 @@ where
 {
     let answer = service_fn(|request| async {
         visit.ask();
-        Ok::<_, Infallible>(handler.answer(request, visit).await)
+        let answer = handler.answer(request, visit).await;
+        visit.rest();
+        Ok::<_, Infallible>(answer)
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.patience)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), answer);
-    if let Err(error) = connection.await {
+        .serve_connection(TokioIo::new(Bare::new(stream, Rc::clone(visit))), answer);
+    let ended = (&mut connection).await;
+    let stream = connection.into_parts().io.into_inner();
+    let held = stream.held();
+    let mut stream = stream.into_inner();
+    if let Err(error) = ended {
         tracing::debug!(name: "http_connection_broke", peer = %visit.peer(), %error, "a connection broke");
+        if let Some(status) = held.or_else(|| status_of(&error, visit)) {
+            let last = last_words(handler.refuse(status, &error.to_string(), visit)).await;
+            // A client that is gone needs no answer.
+            timeout(FAREWELL, stream.write_all(&last)).await.ok();
+            stream.shutdown().await.ok();
+        }
     }
+    let mut rest = stream.take(FAREWELL_BYTES);
+    timeout(FAREWELL, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await.ok();
+}
+
+/// The status of the answer to whoever broke off with this error, if hyper gave none and one is due.
+fn status_of(error: &hyper::Error, visit: &Visit) -> Option<StatusCode> {
+    match error {
+        error if error.is_parse() => Some(StatusCode::BAD_REQUEST),
+        // Who has said nothing since its last answer has asked nothing.
+        error if error.is_timeout() && visit.has_begun() => Some(StatusCode::REQUEST_TIMEOUT),
+        _ => None,
+    }
+}
+
+/// A connection's last answer, as bytes.
+async fn last_words<B: Body<Data = Bytes>>(response: Response<B>) -> Vec<u8> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let date = jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT");
+    let status = head.status;
+    let mut bytes = format!(
+        "HTTP/1.1 {status}\r\ndate: {date}\r\ncontent-length: {}\r\nconnection: close\r\n",
+        body.len()
+    )
+    .into_bytes();
+    for (name, value) in head.headers.iter().filter(|(name, _)| *name != CONNECTION) {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes
 }

@@ -121,6 +121,10 @@ impl Handler for Server {
             None => self.routes.answer(&request, visit).await,
         }
     }
+
+    fn refuse(&self, status: StatusCode, why: &str, _: &Visit) -> Response<AnswerBody> {
+        answer::refusal(status, &format!("The request cannot be read: {why}."))
+    }
 }
 
 /// The answer to a request that is not served, whatever it asks for.
