@@ -72,8 +72,8 @@ pub struct Flows {
     last_overflow: Option<Millis>,
     /// When a half-open flow last made room for another.
     pub(super) last_eviction: Option<Millis>,
-    /// The entry that is looked at next for one that may go, where all are of live flows.
-    unanswered_hand: u32,
+    /// Looks for one that may go, where all are of live flows.
+    unanswered: room::Walk,
     /// When a packet was last sent without state.
     last_stateless: Option<Millis>,
     /// Until when TCP packets of no flow may be of a connection that a restart lost.
@@ -90,7 +90,7 @@ impl Flows {
             last_overflow: None,
             last_eviction: None,
             last_stateless: None,
-            unanswered_hand: 0,
+            unanswered: room::Walk::default(),
             adopt_until: None,
         }
     }
@@ -435,6 +435,7 @@ impl Flows {
         for last in [&mut self.last_eviction, &mut self.last_stateless] {
             *last = last.filter(|at| now.since(*at) <= OVERFLOW_PAST_MS);
         }
+        self.unanswered.age(now);
         if self.adopt_until.is_some_and(|until| until.since(now) == 0) {
             self.adopt_until = None;
         }

@@ -19,11 +19,37 @@ use crate::id::{Millis, PortId};
 const UNANSWERED_MS: u32 = 30_000;
 
 /// Entries that are looked at for each flow that finds no room: they lie side by side, and the hand is round a table of a
-/// million in 125,000 packets.
+/// million in 131,072 packets.
 const UNANSWERED_STEPS: u32 = 8;
 
 /// The oldest half-open flows that are looked at for one that alone holds its header.
 const FLOWS_FOR_A_HEADER: u32 = 32;
+
+/// The walk for such flows. One round the table that finds none tells when there can be one at the earliest, and until then
+/// a flood that finds no room costs no look at any entry.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Walk {
+    /// The entry that is looked at next.
+    from: u32,
+    /// Entries looked at since one was found, or since it rested.
+    seen: u32,
+    /// When the first one of those may go. One that is not seen because it began since may go later.
+    first: Option<Millis>,
+    rests_until: Option<Millis>,
+}
+
+impl Walk {
+    /// No time stays behind, lest it seem to lie ahead some weeks later.
+    pub(super) fn age(&mut self, now: Millis) {
+        self.first = self.first.map(|at| if at.since(now) > 0 { at } else { now });
+        self.rests_until = self.rests_until.filter(|until| until.since(now) > 0);
+    }
+
+    #[inline]
+    fn rests(&self, now: Millis) -> bool {
+        self.rests_until.is_some_and(|until| until.since(now) > 0)
+    }
+}
 
 impl Flows {
     /// Finds the place for the flow of a first packet. The table takes note if there was none.
@@ -52,8 +78,11 @@ impl Flows {
     ) -> Result<Seat, NotInserted> {
         self.last_overflow = Some(now);
         self.table.note_overflow(self.last_overflow);
-        let (found, next) = self.look_for_unanswered(now);
-        self.unanswered_hand = next;
+        if self.unanswered.rests(now) {
+            return Err(NotInserted::Full);
+        }
+        let (found, walk) = self.look_for_unanswered(now);
+        self.unanswered = walk;
         let Some(id) = found else { return Err(NotInserted::Full) };
         self.evict(id, now, counters);
         self.table.seat(hash, key)
@@ -64,37 +93,52 @@ impl Flows {
         self.look_for_unanswered(now).0.is_some()
     }
 
-    /// The next flow that goes, if there is one among the next few entries, and where to look after that.
-    fn look_for_unanswered(&self, now: Millis) -> (Option<EntryId>, u32) {
-        let from = self.unanswered_hand;
-        if self.table.has_room() {
-            // The index has none: another entry does not help.
-            return (None, from);
+    /// The next flow that goes, if there is one among the next few entries, and how far the walk is after that.
+    fn look_for_unanswered(&self, now: Millis) -> (Option<EntryId>, Walk) {
+        let Walk { from, seen, first, .. } = self.unanswered;
+        // If there is room, the index has none: another entry does not help.
+        if self.unanswered.rests(now) || self.table.has_room() {
+            return (None, self.unanswered);
         }
-        let capacity = self.table.capacity();
-        let mut found = None;
-        for ahead in 0..UNANSWERED_STEPS.min(capacity) {
-            let number = from.wrapping_add(ahead) % capacity;
-            self.table.scan(number, 1, |id, entry| found = self.is_unanswered(entry, now).then_some(id));
-            if found.is_some() {
-                return (found, (number + 1) % capacity);
+        let (mut found, mut first) = (None, first.unwrap_or(now.plus(UNANSWERED_MS)));
+        let mut look = |id, entry: &Entry| {
+            if let Some(at) = self.may_go_at(entry).filter(|_| found.is_none()) {
+                if at.since(now) == 0 {
+                    found = Some(id);
+                } else if first.since(at) > 0 {
+                    first = at;
+                }
             }
-        }
-        (None, from.wrapping_add(UNANSWERED_STEPS) % capacity)
+        };
+        let capacity = self.table.capacity();
+        let next = self.table.scan(from, UNANSWERED_STEPS, &mut look).unwrap_or_else(|| {
+            // Round to the first entries, for the steps that are left.
+            let left = (from + UNANSWERED_STEPS).saturating_sub(capacity);
+            self.table.scan(0, left.min(from), &mut look).unwrap_or(0)
+        });
+        let seen = seen + UNANSWERED_STEPS;
+        let walk = match found {
+            Some(id) => Walk { from: id.number() + 1, ..Walk::default() },
+            None if seen < capacity => Walk { from: next, seen, first: Some(first), rests_until: None },
+            None => Walk { from: next, rests_until: Some(first), ..Walk::default() },
+        };
+        (found, walk)
     }
 
-    /// Whether only one side of a TCP connection was seen, and is silent. What came in by one end of a wire is of one side,
-    /// whatever its addresses say. Of routed endpoints' flows nothing is known of that.
-    fn is_unanswered(&self, entry: &Entry, now: Millis) -> bool {
-        if !entry.is_in(FlowState::Established) || now.since(entry.last_seen) < UNANSWERED_MS {
-            return false;
+    /// When a flow may go because only one side of its TCP connection was seen, unless a packet comes before. What came in by
+    /// one end of a wire is of one side, whatever its addresses say. Of routed endpoints' flows nothing is known of that.
+    #[inline]
+    fn may_go_at(&self, entry: &Entry) -> Option<Millis> {
+        if !entry.is_in(FlowState::Established) {
+            return None;
         }
         let port = |link| self.links.get(link).map(|(port, _)| port);
-        match entry.link {
+        let is_unanswered = match entry.link {
             [LinkId::NONE, LinkId::NONE] => false,
             [LinkId::NONE, _] | [_, LinkId::NONE] => true,
             [low, high] => port(low) == port(high),
-        }
+        };
+        is_unanswered.then_some(entry.last_seen.plus(UNANSWERED_MS))
     }
 
     /// Ends a flow to make room.
