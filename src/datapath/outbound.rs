@@ -12,7 +12,7 @@ use super::counters::{DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCount
 use super::fragments::{First, HELD};
 use super::unposted::Unposted;
 use crate::id::{GatewayId, PortId, TargetId, WorkerId};
-use crate::io::{BURST, Burst, PacketBuf, PortQueue};
+use crate::io::{BURST, BoxedBurst, Burst, PacketBuf, PortQueue};
 
 /// Packets that fit into the ring from one worker to another.
 pub const HANDOFF_RING: usize = 1024;
@@ -136,7 +136,7 @@ fn count_sent(fates: &[Fate], at_cycles: u64, counters: &WorkerCounters, unposte
 
 /// Packets waiting for the end of the burst, for one port.
 struct TransmitQueue<B> {
-    packets: Burst<B>,
+    packets: BoxedBurst<B>,
     /// By the packets' places.
     fates: [Fate; BURST],
     /// The port did not take all that it was last given: it gets no more of this burst, so that what it
@@ -171,7 +171,8 @@ pub struct Outbound<B> {
 impl<B: PacketBuf> Outbound<B> {
     /// Queues for so many ports.
     pub fn new(ports: usize) -> Outbound<B> {
-        let queue = |_| TransmitQueue { packets: Burst::new(), fates: [Fate::Piece; BURST], full: false };
+        let queue =
+            |_| TransmitQueue { packets: BoxedBurst::default(), fates: [Fate::Piece; BURST], full: false };
         let queues = (0..ports).map(queue).collect();
         Outbound {
             queues,
@@ -196,9 +197,10 @@ impl<B: PacketBuf> Outbound<B> {
         queue.fates.get_mut(queue.packets.len()..).unwrap_or_default()
     }
 
-    /// Takes the first `count` packets of a burst, whose fates were noted.
+    /// Takes the first `count` packets of a burst, whose fates were noted. A whole burst stays where it is: the queue and the
+    /// caller exchange theirs.
     #[inline]
-    pub fn take_noted(&mut self, port: PortId, burst: &mut Burst<B>, count: usize) {
+    pub fn take_noted(&mut self, port: PortId, burst: &mut BoxedBurst<B>, count: usize) {
         let Some(queue) = self.queues.get_mut(port.index()) else { return };
         self.queued = true;
         if queue.packets.is_empty() && count == burst.len() {
@@ -235,7 +237,7 @@ impl<B: PacketBuf> Outbound<B> {
     #[inline]
     pub fn send_from_front(
         &mut self,
-        burst: &mut Burst<B>,
+        burst: &mut BoxedBurst<B>,
         count: usize,
         ways: impl Iterator<Item = (PortId, Fate)> + Clone,
         counters: &WorkerCounters,

@@ -64,7 +64,7 @@ use super::waiting::Waiting;
 use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, Guess, HashSeed};
 use crate::id::{Millis, PortId, TargetId, WorkerId};
 use crate::io::isa::Isa;
-use crate::io::{BURST, Burst, PacketBuf};
+use crate::io::{BURST, BoxedBurst, Burst, PacketBuf};
 use crate::wire::geneve::outer;
 use crate::wire::packet::Fragment;
 use crate::wire::tcp::TcpFlags;
@@ -130,7 +130,13 @@ impl<B: PacketBuf> Pipeline<B> {
     /// Handles a burst that came in by `port`. `steered`: it comes from another worker, which counted
     /// it as received; it is not handed off again.
     #[inline(always)]
-    pub fn process(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
+    pub fn process(
+        &mut self,
+        forwarding: &Forwarding,
+        port: PortId,
+        burst: &mut BoxedBurst<B>,
+        steered: bool,
+    ) {
         if !steered {
             self.counters.received.add(burst.len() as u64);
         }
@@ -149,7 +155,7 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// A burst from one end of a wire, or from a port of routed endpoints.
     #[inline(always)]
-    fn arrivals(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
+    fn arrivals(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut BoxedBurst<B>, steered: bool) {
         let Some(mut kept) = self.lanes.take() else { return };
         let lanes = kept.get_mut(..burst.len()).unwrap_or_default();
         let wire = Wire::of(forwarding, port).filter(|_| self.fast_path);
@@ -636,7 +642,7 @@ impl<B: PacketBuf> Pipeline<B> {
 
     /// A burst from the target side.
     #[inline(always)]
-    fn answers(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut Burst<B>, steered: bool) {
+    fn answers(&mut self, forwarding: &Forwarding, port: PortId, burst: &mut BoxedBurst<B>, steered: bool) {
         let Some(mut kept) = self.answer_lanes.take() else { return };
         let lanes = kept.get_mut(..burst.len()).unwrap_or_default();
         let layout = *self.flows.table.cookies();

@@ -43,7 +43,7 @@ use crate::id::{Millis, PortId, WorkerId};
 use crate::io::BURST;
 use crate::io::clock::Clock;
 use crate::io::isa::Isa;
-use crate::io::{Burst, PortQueue};
+use crate::io::{BoxedBurst, Burst, PortQueue};
 
 pub use crate::flow::LINKS;
 pub use resume::Resumed;
@@ -99,6 +99,8 @@ pub struct Worker<Q: PortQueue> {
     pipeline: Pipeline<Q::Buf>,
     ports: Vec<Q>,
     forwarding: Arc<Forwarding>,
+    /// Where packets are received. There but while it is in use.
+    received: Option<BoxedBurst<Q::Buf>>,
     inbox: Consumer<ToWorker>,
     /// A forwarding state that is out of use and waits for room in the ring.
     retired: Option<(Arc<Forwarding>, u64)>,
@@ -170,6 +172,7 @@ impl<Q: PortQueue> Worker<Q> {
             },
             ports: parts.ports,
             forwarding: Arc::new(Forwarding::default()),
+            received: Some(BoxedBurst::default()),
             inbox: parts.inbox,
             retired: None,
             enquiry: None,
@@ -250,8 +253,8 @@ impl<Q: PortQueue> Worker<Q> {
         }
         self.take_messages();
         let mut handled = 0;
+        let Some(mut burst) = self.received.take() else { return handled };
         for number in 0..self.ports.len() {
-            let mut burst = Burst::new();
             if let Some(port) = self.ports.get_mut(number) {
                 port.receive(&mut burst);
             }
@@ -262,15 +265,16 @@ impl<Q: PortQueue> Worker<Q> {
         }
         // As many runs as the others can have made of one round of theirs.
         for _ in 0..self.ports.len() * usize::from(self.pipeline.workers - 1) {
-            let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
+            let mut stages = ArrayVec::new();
             let Some(port) = self.pipeline.handoff.take(&mut burst, &mut stages) else { break };
             self.pipeline.counters.handed_in.add(burst.len() as u64);
             handled += if stages.is_empty() {
                 self.process(port, &mut burst, true)
             } else {
-                self.process_staged(port, burst, &stages)
+                self.process_staged(port, &mut burst, &stages)
             };
         }
+        self.received = Some(burst);
         self.pipeline.fragments.expire(self.pipeline.now, &self.pipeline.counters);
         if self.pipeline.watching {
             self.pipeline.tell_lost(&self.forwarding);
@@ -367,9 +371,9 @@ impl<Q: PortQueue> Worker<Q> {
 
     /// Fragments and ICMP errors that another worker handed over.
     #[cold]
-    fn process_staged(&mut self, port: PortId, burst: Burst<Q::Buf>, stages: &[Stage]) -> usize {
+    fn process_staged(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, stages: &[Stage]) -> usize {
         let handled = burst.len();
-        for (packet, stage) in burst.into_iter().zip(stages) {
+        for (packet, stage) in burst.drain(..).zip(stages) {
             self.pipeline.watch_from(&self.forwarding, Some(port), &packet, false);
             self.pipeline.follow(&self.forwarding, port, packet, Some(*stage));
         }
@@ -379,7 +383,7 @@ impl<Q: PortQueue> Worker<Q> {
     }
 
     #[inline]
-    fn process(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, steered: bool) -> usize {
+    fn process(&mut self, port: PortId, burst: &mut BoxedBurst<Q::Buf>, steered: bool) -> usize {
         let handled = burst.len();
         if handled > 0 {
             self.process_some(port, burst, steered);
@@ -388,7 +392,7 @@ impl<Q: PortQueue> Worker<Q> {
     }
 
     #[inline(never)]
-    fn process_some(&mut self, port: PortId, burst: &mut Burst<Q::Buf>, steered: bool) {
+    fn process_some(&mut self, port: PortId, burst: &mut BoxedBurst<Q::Buf>, steered: bool) {
         if self.pipeline.watching {
             self.pipeline.process_watched(&self.forwarding, port, burst, steered);
         } else {

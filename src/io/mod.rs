@@ -30,6 +30,9 @@ pub const BURST: usize = 64;
 /// A burst of packets.
 pub type Burst<B> = ArrayVec<B, BURST>;
 
+/// A burst that changes hands by its address. Made once and used again and again.
+pub type BoxedBurst<B> = Box<Burst<B>>;
+
 /// One packet, owned: dropping it gives its memory back.
 pub trait PacketBuf: Sized + Send {
     /// The frame from its Ethernet header on.

@@ -16,7 +16,7 @@ use crate::datapath::messages::FromWorker;
 use crate::datapath::outbound::{Departures, Fate, Outbound};
 use crate::datapath::pipeline::Pipeline;
 use crate::id::{Millis, PortId, WorkerId};
-use crate::io::{BURST, Burst, PacketBuf};
+use crate::io::{BURST, BoxedBurst, PacketBuf};
 use crate::wire::geneve::outer::OUTER_LEN;
 
 /// The captures of a worker, and what it must know to tell them of its packets.
@@ -153,16 +153,15 @@ impl<B: PacketBuf> Pipeline<B> {
         &mut self,
         forwarding: &Forwarding,
         port: PortId,
-        burst: &mut Burst<B>,
+        burst: &mut BoxedBurst<B>,
         steered: bool,
     ) {
         for mut packet in burst.take() {
             // As whoever reads it with care does.
             packet.make_contiguous();
             self.watch_from(forwarding, Some(port), &packet, !steered);
-            let mut one = Burst::new();
-            one.push(packet);
-            self.process(forwarding, port, &mut one, steered);
+            burst.push(packet);
+            self.process(forwarding, port, burst, steered);
         }
         self.watch_end(forwarding);
     }
