@@ -184,6 +184,7 @@ fn what_a_gateway_does_not_have_is_refused_under_the_code_of_aws() {
         let tuples: Vec<Value> = groups.iter().map(|group| json!({"TargetGroupArn": group})).collect();
         json!({"Type": "forward", "ForwardConfig": {"TargetGroups": tuples}})
     };
+    let weighing = |weight: u16| json!({"Type": "forward", "ForwardConfig": {"TargetGroups": [{"TargetGroupArn": "spare", "Weight": weight}]}});
     let both = json!({"Type": "forward", "TargetGroupArn": "fw",
         "ForwardConfig": {"TargetGroups": [{"TargetGroupArn": "spare"}]}});
     let listener = |actions: Value| json!({"LoadBalancerArn": "branch", "DefaultActions": actions});
@@ -222,6 +223,16 @@ fn what_a_gateway_does_not_have_is_refused_under_the_code_of_aws() {
         ),
         (
             "create-listener",
+            listener(json!([weighing(0)])),
+            is("InvalidLoadBalancerAction", &format!("{at}.ForwardConfig.TargetGroups[0].Weight")),
+        ),
+        (
+            "create-listener",
+            listener(json!([weighing(1000)])),
+            is("ValidationError", &format!("{at}.ForwardConfig.TargetGroups[0].Weight")),
+        ),
+        (
+            "create-listener",
             listener(json!([config(&[])])),
             is("ValidationError", &format!("{at}.TargetGroupArn")),
         ),
@@ -247,7 +258,8 @@ fn what_a_gateway_does_not_have_is_refused_under_the_code_of_aws() {
     let made = client.call("create-listener", listener(json!([config(&["spare"])]))).unwrap();
     let action = &made["Listeners"][0]["DefaultActions"][0];
     assert!(action["TargetGroupArn"].as_str().unwrap().contains("targetgroup/spare/"), "{action}");
-    assert_eq!(action["ForwardConfig"]["TargetGroups"][0]["TargetGroupArn"], action["TargetGroupArn"]);
+    let tuple = json!({"TargetGroupArn": action["TargetGroupArn"], "Weight": 1});
+    assert_eq!(action["ForwardConfig"]["TargetGroups"], json!([tuple]));
     // What a describe call shows is taken back, and to ask for nothing is no change.
     let again = json!({"ListenerArn": "branch", "DefaultActions": [action]});
     assert_eq!(client.call("modify-listener", again).unwrap()["Generation"], 2);

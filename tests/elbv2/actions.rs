@@ -34,7 +34,7 @@ fn what_there_is_is_described_as_clients_know_it() {
     assert!(!groups.contains("DetectionTimeMs") && !groups.contains("RegisteredTargets"), "{groups}");
     assert!(served.done("DescribeListeners", &named("ListenerArns.member.1", LISTENER)).contains(&format!(
         "<DefaultActions><member><ForwardConfig><TargetGroups><member><TargetGroupArn>{GROUP}</TargetGroupArn>\
-         </member></TargetGroups></ForwardConfig><TargetGroupArn>{GROUP}</TargetGroupArn><Type>forward</Type></member>\
+         <Weight>1</Weight></member></TargetGroups></ForwardConfig><TargetGroupArn>{GROUP}</TargetGroupArn><Type>forward</Type></member>\
          </DefaultActions><ListenerArn>{LISTENER}</ListenerArn><LoadBalancerArn>{BALANCER}</LoadBalancerArn>"
     )));
 }

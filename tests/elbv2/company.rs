@@ -132,6 +132,7 @@ fn a_forward_to_one_group_is_said_in_two_ways() {
     served.done("DeleteListener", &named("ListenerArn", LISTENER));
     let action = "&DefaultActions.member.1.";
     let config = format!("{action}ForwardConfig.TargetGroups.member.1.TargetGroupArn={SPARE}");
+    let weight = format!("{action}ForwardConfig.TargetGroups.member.1.Weight=");
     let sticky = format!("{action}ForwardConfig.TargetGroupStickinessConfig.Enabled=");
     for (form, expected) in [
         (format!("{action}Type=forward{action}TargetGroupArn={GROUP}{config}"), "InvalidLoadBalancerAction"),
@@ -140,6 +141,8 @@ fn a_forward_to_one_group_is_said_in_two_ways() {
             "TooManyUniqueTargetGroupsPerLoadBalancer",
         ),
         (format!("{action}Type=forward{config}{sticky}true"), "InvalidLoadBalancerAction"),
+        (format!("{action}Type=forward{config}{weight}0"), "InvalidLoadBalancerAction"),
+        (format!("{action}Type=forward{config}{weight}1000"), "ValidationError"),
         (
             format!("{action}Type=redirect{action}RedirectConfig.StatusCode=HTTP_301"),
             "InvalidLoadBalancerAction",
@@ -153,9 +156,7 @@ fn a_forward_to_one_group_is_said_in_two_ways() {
             served.refused("CreateListener", &format!("&LoadBalancerArn={BALANCER}{form}"));
         assert_eq!(code, expected, "{form}: {message}");
     }
-    let long = format!(
-        "{action}Type=forward{action}Order=99999{config}{action}ForwardConfig.TargetGroups.member.1.Weight=7{sticky}false"
-    );
+    let long = format!("{action}Type=forward{action}Order=99999{config}{weight}7{sticky}false");
     let listener = served.done("CreateListener", &format!("&LoadBalancerArn={BALANCER}{long}"));
     let listener = text(&listener, "ListenerArn");
     let modified = served.done(

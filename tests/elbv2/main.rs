@@ -11,4 +11,5 @@ mod endpoint;
 #[expect(dead_code, reason = "the daemon in it serves the control socket's tests")]
 mod fake;
 mod signed;
+mod terraform;
 mod tls;

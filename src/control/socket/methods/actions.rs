@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// What every listener does.
 const FORWARD: &str = "forward";
+/// The share of the one target group, which gets all: what clients that compare (Terraform) take for granted.
+const WHOLE: u16 = 1;
+/// The heaviest that AWS has.
+const MAX_WEIGHT: u16 = 999;
 
 /// What a listener does with a flow. The target group is named once or twice, in either way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +45,7 @@ pub struct ForwardConfig {
 pub struct TargetGroupTuple {
     /// Its ARN; in requests its name too.
     pub target_group_arn: String,
-    /// 0 to 999. Makes no difference where there is one target group.
+    /// 1 to 999. Makes no difference where there is one target group, and is shown as 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
 }
@@ -60,7 +64,7 @@ impl Action {
 
     /// The same as it is shown: with the target group in both ways.
     pub(super) fn shown(target_group_arn: String) -> Action {
-        let tuple = TargetGroupTuple { target_group_arn: target_group_arn.clone(), weight: None };
+        let tuple = TargetGroupTuple { target_group_arn: target_group_arn.clone(), weight: Some(WHOLE) };
         let forward_config = Some(ForwardConfig { target_groups: vec![tuple] });
         Action { forward_config, ..Action::forward(target_group_arn) }
     }
@@ -95,6 +99,21 @@ pub(super) fn target_of(actions: &[Action]) -> Result<String, RpcError> {
             format!("a gateway's listener forwards to one target group, not to {}", in_config.len());
         return Err(RpcError::refused("TooManyUniqueTargetGroupsPerLoadBalancer", message)
             .at(format!("{AT}.ForwardConfig.TargetGroups")));
+    }
+    match in_config.first().and_then(|tuple| tuple.weight) {
+        Some(0) => {
+            let message = "with weight 0 the one target group would get no flow: it gets all of them";
+            return Err(RpcError::refused("InvalidLoadBalancerAction", message)
+                .at(format!("{AT}.ForwardConfig.TargetGroups[0].Weight")));
+        }
+        Some(weight) if weight > MAX_WEIGHT => {
+            let message = format!("'Weight' value '{weight}' must be between '0-{MAX_WEIGHT}' inclusive");
+            return Err(RpcError::invalid_params(
+                format!("{AT}.ForwardConfig.TargetGroups[0].Weight"),
+                message,
+            ));
+        }
+        _ => {}
     }
     match (&action.target_group_arn, in_config.first()) {
         (Some(one), Some(other)) if *one != other.target_group_arn => {
