@@ -66,7 +66,7 @@ fn next(overview: &Overview) -> Vec<String> {
             format!(
                 "Make a load balancer with a listener, a target group and targets; {EXAMPLES}/objects.json has them."
             ),
-            "flowgate apply objects.json".to_owned(),
+            "flowgate apply --file objects.json".to_owned(),
             "flowgate audit".to_owned(),
         ];
     }
@@ -75,9 +75,11 @@ fn next(overview: &Overview) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arguments::Arguments;
     use super::super::top::fixture;
     use super::*;
     use crate::control::troubles::fixture::{judged, well};
+    use clap::Parser as _;
     use jiff::tz::TimeZone;
 
     fn said(overview: &Overview) -> String {
@@ -133,7 +135,30 @@ notice: firewalls/10.0.0.3 drains. [target-draining]
         overview.target_groups.clear();
         let text = said(&overview);
         assert!(text.contains("Drops what comes, as no load balancer leads to a target; "), "{text}");
-        assert!(text.contains("  2. flowgate apply objects.json\n"), "{text}");
+        assert!(text.contains("  2. flowgate apply --file objects.json\n"), "{text}");
+    }
+
+    /// What people are told to type can be typed.
+    #[test]
+    fn every_command_that_is_told_can_be_read() {
+        let mut overviews = [fixture::overview(1), fixture::overview(1), fixture::overview(2)];
+        overviews[0].target_groups.clear();
+        (overviews[1].workers, overviews[1].ports) = (Vec::new(), Vec::new());
+        let steps = overviews.iter().flat_map(next);
+        let of_troubles = overviews.iter().flat_map(|overview| &overview.troubles);
+        let told: Vec<String> =
+            steps.chain(of_troubles.filter_map(|trouble| trouble.command.clone())).collect();
+        let commands: Vec<&str> = told
+            .iter()
+            .map(|told| told.split(": ").next().unwrap())
+            .filter(|told| told.starts_with("flowgate "))
+            .collect();
+        assert!(commands.len() > 3, "{commands:?}");
+        for command in commands {
+            if let Err(error) = Arguments::try_parse_from(command.split(' ')) {
+                panic!("{command}: {error}");
+            }
+        }
     }
 
     #[test]
