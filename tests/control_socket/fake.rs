@@ -182,7 +182,7 @@ impl Service for Fake {
         Box::pin(async { Turn::of(Arc::clone(&self.changing).lock_owned().await) })
     }
 
-    fn history(&self) -> Vec<HistoryEntry> {
+    fn history(&self) -> Waiting<'_, Vec<HistoryEntry>> {
         let past = self.history.borrow();
         let seed = (vec!["Load balancer 'gw' is created".to_owned()], Some("the seed".to_owned()));
         let changes =
@@ -194,12 +194,14 @@ impl Service for Fake {
             by,
             what,
         };
-        (0..).zip(changes).map(entry).collect::<Vec<_>>().into_iter().rev().collect()
+        let history = (0..).zip(changes).map(entry).collect::<Vec<_>>().into_iter().rev().collect();
+        Box::pin(std::future::ready(history))
     }
 
-    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
+    fn earlier(&self, generation: u64) -> Waiting<'_, Result<Option<State>, Unavailable>> {
         let past = self.history.borrow();
-        Ok(past.iter().map(|(state, ..)| state).find(|state| state.generation() == generation).cloned())
+        let found = past.iter().map(|(state, ..)| state).find(|state| state.generation() == generation);
+        Box::pin(std::future::ready(Ok(found.cloned())))
     }
 
     fn preview<'a>(&'a self, next: &'a State) -> Waiting<'a, Preview> {
@@ -545,10 +547,14 @@ impl Service for Fake {
         self.flow_log.borrow().clone()
     }
 
-    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
+    fn start_flow_log<'a>(
+        &'a self,
+        asked: &'a StartFlowLog,
+    ) -> Waiting<'a, Result<FlowLogView, FlowLogRefused>> {
         let mut view = self.flow_log.borrow_mut();
         if view.state != FlowLogState::Off {
-            return Err(FlowLogRefused::OnAlready(view.to.clone().unwrap()));
+            let refused = FlowLogRefused::OnAlready(view.to.clone().unwrap());
+            return Box::pin(std::future::ready(Err(refused)));
         }
         let options = asked.options(|name| Path::new("/var/lib/flowgate/flow-logs").join(name)).unwrap();
         *view = FlowLogView {
@@ -559,7 +565,7 @@ impl Service for Fake {
             interim_seconds: options.interim.map(|time| time.as_secs()),
             ..FlowLogView::default()
         };
-        Ok(view.clone())
+        Box::pin(std::future::ready(Ok(view.clone())))
     }
 
     fn stop_flow_log(&self) -> Result<FlowLogView, FlowLogRefused> {

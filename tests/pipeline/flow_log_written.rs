@@ -34,7 +34,15 @@ impl Log {
         let workers = bench.workers.iter().zip(&bench.counters).map(facts).collect();
         let options = Options { to, one_in: OneIn::default(), interim: None };
         let (threads, seed) = (Threads::default(), HashSeed::from_secret(b"x"));
-        let made = flow_log::start(&options, seed, workers, Clock::start(), &threads).unwrap();
+        let made = flow_log::start(
+            &options,
+            flow_log::open(&options).unwrap(),
+            seed,
+            workers,
+            Clock::start(),
+            &threads,
+        )
+        .unwrap();
         let names = (0..bench.targets).map(|n| {
             let names = TargetNames {
                 load_balancer: "gw".to_owned(),

@@ -8,9 +8,10 @@ use std::time::Instant;
 use super::{Core, Inner};
 use crate::control::events::{Event, Timestamp, What};
 use crate::control::flow_log::{
-    self, Made, MadeBy, Names, Options, Shared, TargetNames, Threads, WorkerFacts,
+    self, Destination, Made, MadeBy, Names, Opened, Options, Shared, TargetNames, Threads, WorkerFacts,
 };
 use crate::control::socket::FlowLogRefused;
+use crate::control::socket::methods::flow_log::StartFlowLog;
 use crate::control::socket::views::{FlowLogState, FlowLogView};
 use crate::datapath::counters::{Counter, WorkerCounters};
 use crate::datapath::flow_log::FlowLog;
@@ -68,9 +69,32 @@ impl Core {
     pub(super) fn start_configured_flow_log(&self) {
         let mut inner = self.inner.borrow_mut();
         let Some(options) = inner.flow_logs.parts.from_start.take() else { return };
-        if let Err(error) = inner.start_flow_log(options) {
+        let opened = flow_log::open(&options).map_err(FlowLogRefused::NotOpened);
+        if let Err(error) = opened.and_then(|opened| inner.start_flow_log(options, opened)) {
             tracing::error!(name: "flow_log_not_started", %error, "a flow log could not be started");
         }
+    }
+
+    /// Begins the log that is asked for. What it writes to is opened by a thread that may wait for the disk; another
+    /// log that is asked for meanwhile waits for that.
+    pub(super) async fn begin_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
+        let _turn = self.opening_flow_log.lock().await;
+        let options = {
+            let inner = self.inner.borrow();
+            let options = asked.options(|name| inner.flow_log_path(name)).ok_or(FlowLogRefused::NotOn)?;
+            inner.has_no_flow_log()?;
+            options
+        };
+        let opened = match options.to {
+            Destination::File { .. } => {
+                let own = options.clone();
+                let opened = tokio::task::spawn_blocking(move || flow_log::open(&own)).await;
+                opened.unwrap_or_else(|error| Err(error.to_string()))
+            }
+            // A thread that waits for the disk may make no socket; and nobody waits for a socket of UDP.
+            Destination::Ipfix { .. } => flow_log::open(&options),
+        };
+        self.inner.borrow_mut().start_flow_log(options, opened.map_err(FlowLogRefused::NotOpened)?)
     }
 
     /// Tells of records that were lost since this was last done.
@@ -89,11 +113,14 @@ impl Inner {
         self.flow_logs.parts.folder.join(name)
     }
 
-    /// Begins a log.
-    pub(super) fn start_flow_log(&mut self, options: Options) -> Result<FlowLogView, FlowLogRefused> {
-        if let Some(running) = &self.flow_logs.running {
-            return Err(FlowLogRefused::OnAlready(running.options.to.to_string()));
-        }
+    fn has_no_flow_log(&self) -> Result<(), FlowLogRefused> {
+        let running = self.flow_logs.running.as_ref();
+        running.map_or(Ok(()), |running| Err(FlowLogRefused::OnAlready(running.options.to.to_string())))
+    }
+
+    /// Begins a log that writes to what is open.
+    fn start_flow_log(&mut self, options: Options, opened: Opened) -> Result<FlowLogView, FlowLogRefused> {
+        self.has_no_flow_log()?;
         let facts = |link: &crate::control::workers::WorkerLink| WorkerFacts {
             capacity: link.capacity,
             counters: Arc::clone(&link.counters),
@@ -102,7 +129,7 @@ impl Inner {
         let parts = &self.flow_logs.parts;
         let clock = self.workers.clock().clone();
         let MadeBy { made, back, shared } =
-            flow_log::start(&options, parts.seed.clone(), workers, clock, &parts.threads)
+            flow_log::start(&options, opened, parts.seed.clone(), workers, clock, &parts.threads)
                 .map_err(FlowLogRefused::NotOpened)?;
         tracing::info!(
             name: "flow_log_started", to = %options.to, one_in = options.one_in.get(), interim = ?options.interim,

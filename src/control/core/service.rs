@@ -1,6 +1,7 @@
 //! The control core as the socket sees it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{MutexGuard, broadcast};
@@ -70,7 +71,7 @@ impl Service for Core {
         })
     }
 
-    fn history(&self) -> Vec<HistoryEntry> {
+    fn history(&self) -> Waiting<'_, Vec<HistoryEntry>> {
         let entry = |version: Version| {
             let Version { generation, change, is_current } = version;
             let at = |unix_ms| Timestamp::from_unix_ms(i64::try_from(unix_ms).unwrap_or(i64::MAX));
@@ -82,12 +83,19 @@ impl Service for Core {
                 what: change.map(|change| change.what).unwrap_or_default(),
             }
         };
-        lock(&self.inner.borrow().store).history().into_iter().map(entry).collect()
+        let store = Arc::clone(&self.inner.borrow().store);
+        let read = tokio::task::spawn_blocking(move || lock(&store).history());
+        // A panic there is told by itself, and what could not be read is not there.
+        Box::pin(async move { read.await.unwrap_or_default().into_iter().map(entry).collect() })
     }
 
-    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
-        let inner = self.inner.borrow();
-        lock(&inner.store).earlier(generation).map_err(|error| Unavailable(error.to_string()))
+    fn earlier(&self, generation: u64) -> Waiting<'_, Result<Option<State>, Unavailable>> {
+        let store = Arc::clone(&self.inner.borrow().store);
+        let read = tokio::task::spawn_blocking(move || lock(&store).earlier(generation));
+        Box::pin(async move {
+            let read = read.await.map_err(|error| Unavailable(error.to_string()))?;
+            read.map_err(|error| Unavailable(error.to_string()))
+        })
     }
 
     fn subnets(&self) -> BTreeMap<ForeignId, Zone> {
@@ -170,10 +178,11 @@ impl Service for Core {
         self.inner.borrow().flow_log_view()
     }
 
-    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
-        let mut inner = self.inner.borrow_mut();
-        let options = asked.options(|name| inner.flow_log_path(name)).ok_or(FlowLogRefused::NotOn)?;
-        inner.start_flow_log(options)
+    fn start_flow_log<'a>(
+        &'a self,
+        asked: &'a StartFlowLog,
+    ) -> Waiting<'a, Result<FlowLogView, FlowLogRefused>> {
+        Box::pin(self.begin_flow_log(asked))
     }
 
     fn stop_flow_log(&self) -> Result<FlowLogView, FlowLogRefused> {

@@ -24,4 +24,4 @@ pub use options::{Destination, FileName, KeepFiles, OneIn, Options, RotateMb};
 pub use record::{Reason, Record};
 #[cfg(any(debug_assertions, feature = "faults"))]
 pub use writer::PANICS;
-pub use writer::{Made, MadeBy, Progress, Shared, Threads, WorkerFacts, start};
+pub use writer::{Made, MadeBy, Opened, Progress, Shared, Threads, WorkerFacts, open, start};

@@ -146,19 +146,29 @@ pub struct MadeBy {
     pub shared: Arc<Shared>,
 }
 
-/// Begins a log: opens what it writes to, and has a thread do the rest.
+/// What a log writes to, open.
+pub struct Opened(Sink);
+
+/// Opens what a log is to write to. May wait for the disk.
 ///
 /// # Errors
-/// If that cannot be opened, or there is no thread to be had.
+/// If it cannot be opened.
+pub fn open(options: &Options) -> Result<Opened, String> {
+    Sink::open(options).map(Opened).map_err(|error| format!("{}: {error}", options.to))
+}
+
+/// Begins a log: has a thread make what workers need, and write what they report.
+///
+/// # Errors
+/// If there is no thread to be had.
 pub fn start(
     options: &Options,
+    Opened(sink): Opened,
     seed: HashSeed,
     workers: Vec<WorkerFacts>,
     clock: Clock,
     threads: &Threads,
 ) -> Result<MadeBy, String> {
-    let told = |error: io::Error| format!("{}: {error}", options.to);
-    let sink = Sink::open(options).map_err(told)?;
     let shared = Arc::new(Shared::default());
     let ((give, made), (back, given_back)) = (channel(), channel());
     let one_in = u32::try_from(options.one_in.get()).unwrap_or(u32::MAX);

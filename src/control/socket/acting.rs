@@ -84,11 +84,11 @@ impl Service for Acting<'_> {
         self.service.now()
     }
 
-    fn history(&self) -> Vec<HistoryEntry> {
+    fn history(&self) -> Waiting<'_, Vec<HistoryEntry>> {
         self.service.history()
     }
 
-    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable> {
+    fn earlier(&self, generation: u64) -> Waiting<'_, Result<Option<State>, Unavailable>> {
         self.service.earlier(generation)
     }
 
@@ -168,7 +168,10 @@ impl Service for Acting<'_> {
         self.service.flow_log()
     }
 
-    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
+    fn start_flow_log<'b>(
+        &'b self,
+        asked: &'b StartFlowLog,
+    ) -> Waiting<'b, Result<FlowLogView, FlowLogRefused>> {
         self.service.start_flow_log(asked)
     }
 

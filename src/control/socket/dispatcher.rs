@@ -114,14 +114,27 @@ impl Dispatcher {
         P: DeserializeOwned + JsonSchema + 'static,
         R: Serialize + JsonSchema + 'static,
     {
+        self.waiting_change(name, summary, async move |call: &Call<'_>, params| function(call, params));
+    }
+
+    /// Registers a method that changes the configuration and waits for the disk to know what to. Others' changes wait
+    /// meanwhile.
+    pub fn waiting_change<P, R, F>(&mut self, name: &'static str, summary: &'static str, function: F)
+    where
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize + JsonSchema + 'static,
+        F: AsyncFn(&Call<'_>, P) -> Result<R, RpcError> + 'static,
+    {
+        let function = Rc::new(function);
         let run: Run = Box::new(move |call, mut params| {
+            let function = Rc::clone(&function);
             Box::pin(async move {
                 let common = Common::take(&mut params)?;
                 let params = read(params)?;
                 let turn = call.service.turn().await;
                 common.check(call.service.state().generation())?;
                 let acting = Acting::new(call.service, call.session.author());
-                let result = function(&Call { service: &acting, session: call.session }, params)?;
+                let result = function(&Call { service: &acting, session: call.session }, params).await?;
                 if common.dry_run {
                     drop(turn);
                     return write(&acting.plan().await);
@@ -133,8 +146,27 @@ impl Dispatcher {
         self.add::<P, R>(name, summary, Role::Admin, true, run);
     }
 
-    /// Registers a method that only reads, and waits for the workers.
+    /// Registers a method that only reads, and waits for the workers or the disk.
     pub fn waiting_method<P, R, F>(&mut self, name: &'static str, summary: &'static str, function: F)
+    where
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize + JsonSchema + 'static,
+        F: AsyncFn(&Call<'_>, P) -> Result<R, RpcError> + 'static,
+    {
+        self.add_waiting(name, summary, Role::ReadOnly, function);
+    }
+
+    /// Registers a method for admins that changes something else than the configuration, and waits for the disk.
+    pub fn waiting_admin_method<P, R, F>(&mut self, name: &'static str, summary: &'static str, function: F)
+    where
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize + JsonSchema + 'static,
+        F: AsyncFn(&Call<'_>, P) -> Result<R, RpcError> + 'static,
+    {
+        self.add_waiting(name, summary, Role::Admin, function);
+    }
+
+    fn add_waiting<P, R, F>(&mut self, name: &'static str, summary: &'static str, role: Role, function: F)
     where
         P: DeserializeOwned + JsonSchema + 'static,
         R: Serialize + JsonSchema + 'static,
@@ -145,7 +177,7 @@ impl Dispatcher {
             let function = Rc::clone(&function);
             Box::pin(async move { write(&function(call, read(params)?).await?) })
         });
-        self.add::<P, R>(name, summary, Role::ReadOnly, false, run);
+        self.add::<P, R>(name, summary, role, false, run);
     }
 
     fn add<P: JsonSchema, R: JsonSchema>(

@@ -1,8 +1,8 @@
 //! What the socket needs of the control core: one small trait.
 //!
 //! The control core implements it, the methods call it, tests put something of their own behind
-//! it. Everything is called on the control core's own thread. Nothing here may wait, but for
-//! [`Service::flows`], [`Service::preview`] and [`Service::explain`], which ask the workers, and [`Service::make`], which waits for the disk.
+//! it. Everything is called on the control core's own thread. Nothing here may wait, but for what is [`Waiting`]: it asks the
+//! workers, or has another thread wait for the disk.
 
 #![forbid(unsafe_code)]
 
@@ -74,16 +74,15 @@ pub trait Service {
     /// As [`Service::apply`].
     fn apply_by(&self, change: &Change, by: Option<&str>) -> Result<Applied, ChangeError>;
 
-    /// The states that can be gone back to: the present one first, and then the later before the earlier. Waits for
-    /// a change that is being stored, unless it is asked for in a [`Service::turn`].
-    fn history(&self) -> Vec<HistoryEntry>;
+    /// The states that can be gone back to: the present one first, and then the later before the earlier. To be asked for
+    /// in a [`Service::turn`], so that nobody else waits for the same files.
+    fn history(&self) -> Waiting<'_, Vec<HistoryEntry>>;
 
-    /// The state of the history that has this generation; none if there is none. Waits as
-    /// [`Service::history`] does.
+    /// The state of the history that has this generation; none if there is none. As [`Service::history`].
     ///
     /// # Errors
     /// If it cannot be read.
-    fn earlier(&self, generation: u64) -> Result<Option<State>, Unavailable>;
+    fn earlier(&self, generation: u64) -> Waiting<'_, Result<Option<State>, Unavailable>>;
 
     /// What would become of live flows and of targets' states if `next` were the objects, where it is other
     /// than what becomes of them as things are. The workers may be asked for it.
@@ -151,7 +150,10 @@ pub trait Service {
     ///
     /// # Errors
     /// [`FlowLogRefused`].
-    fn start_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused>;
+    fn start_flow_log<'a>(
+        &'a self,
+        asked: &'a StartFlowLog,
+    ) -> Waiting<'a, Result<FlowLogView, FlowLogRefused>>;
 
     /// Has the flow log end.
     ///

@@ -44,10 +44,10 @@ async fn a_log_is_handed_to_the_workers_and_over_when_they_have_given_it_back() 
     let mut bench = Bench::start();
     assert_eq!(bench.core.flow_log(), FlowLogView::default());
     assert_eq!(bench.core.stop_flow_log(), Err(FlowLogRefused::NotOn));
-    let view = bench.core.start_flow_log(&to_file()).unwrap();
+    let view = bench.core.start_flow_log(&to_file()).await.unwrap();
     let path = bench.folder.path().join("flow-logs/flows.jsonl");
     assert_eq!((view.state, view.to.as_deref()), (FlowLogState::Starting, path.to_str()));
-    let again = bench.core.start_flow_log(&to_file()).unwrap_err();
+    let again = bench.core.start_flow_log(&to_file()).await.unwrap_err();
     assert_eq!(again, FlowLogRefused::OnAlready(path.display().to_string()));
 
     let log = until(&mut bench, given);
@@ -66,7 +66,7 @@ async fn a_log_is_handed_to_the_workers_and_over_when_they_have_given_it_back() 
     assert_eq!((view.written, view.lost, view.failed, view.error), (0, 0, 0, None));
     assert!(path.exists());
     // And another.
-    bench.core.start_flow_log(&to_file()).unwrap();
+    bench.core.start_flow_log(&to_file()).await.unwrap();
     drop(until(&mut bench, given));
     until(&mut bench, is_off);
 }
@@ -74,7 +74,7 @@ async fn a_log_is_handed_to_the_workers_and_over_when_they_have_given_it_back() 
 #[tokio::test]
 async fn a_log_that_is_stopped_before_it_began_is_over_all_the_same() {
     let mut bench = Bench::start();
-    bench.core.start_flow_log(&to_file()).unwrap();
+    bench.core.start_flow_log(&to_file()).await.unwrap();
     bench.core.stop_flow_log().unwrap();
     until(&mut bench, is_off);
     assert!(given(&mut bench).is_none());
@@ -84,7 +84,7 @@ async fn a_log_that_is_stopped_before_it_began_is_over_all_the_same() {
 async fn what_workers_lose_is_told_once() {
     let mut bench = Bench::start();
     bench.counters.flow_reports_lost.add(5);
-    bench.core.start_flow_log(&to_file()).unwrap();
+    bench.core.start_flow_log(&to_file()).await.unwrap();
     let log = until(&mut bench, given);
     let mut events = bench.core.events();
     bench.core.sweep();
@@ -99,11 +99,37 @@ async fn what_workers_lose_is_told_once() {
     drop(log);
 }
 
+/// A disk that hangs holds up who asks for a log, and nobody else.
+#[test]
+fn a_file_that_is_long_in_opening_is_waited_for_by_another_thread() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let folder = bench.folder.path().join("flow-logs");
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("flows.jsonl");
+        // It opens when somebody reads.
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let start = || {
+            let core = Rc::clone(&bench.core);
+            tokio::task::spawn_local(async move { core.start_flow_log(&to_file()).await })
+        };
+        let logs = [start(), start()];
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert!(logs.iter().all(|log| !log.is_finished()));
+        assert_eq!(bench.core.flow_log().state, FlowLogState::Off);
+        let reader = std::thread::spawn(move || std::fs::File::open(path).unwrap());
+        let [one, other] = logs;
+        assert_eq!(one.await.unwrap().unwrap().state, FlowLogState::Starting);
+        assert!(matches!(other.await.unwrap(), Err(FlowLogRefused::OnAlready(_))));
+        drop(reader.join().unwrap());
+    });
+}
+
 #[tokio::test]
 async fn a_file_that_cannot_be_opened_is_told_with_the_reason() {
     let bench = Bench::start();
     std::fs::write(bench.folder.path().join("flow-logs"), "a file where the folder should be").unwrap();
-    let refused = bench.core.start_flow_log(&to_file()).unwrap_err();
+    let refused = bench.core.start_flow_log(&to_file()).await.unwrap_err();
     assert!(matches!(&refused, FlowLogRefused::NotOpened(why) if why.contains("flows.jsonl")), "{refused}");
     assert_eq!(bench.core.flow_log().state, FlowLogState::Off);
 }

@@ -320,7 +320,7 @@ fn a_change_is_in_the_history_with_who_made_it_and_the_end_of_a_drain_is_not() {
         bench.end_drains().await;
         assert_eq!(bench.core.state().generation(), 3, "the drain has ended");
         assert_eq!(apply(&delay("5"), Some("root")), 4);
-        let history = bench.core.history();
+        let history = bench.core.history().await;
         let told: Vec<_> = history
             .iter()
             .map(|entry| (entry.generation, entry.by.as_deref(), entry.what.join("; ")))
@@ -335,10 +335,10 @@ fn a_change_is_in_the_history_with_who_made_it_and_the_end_of_a_drain_is_not() {
             ]
         );
         assert!(history[0].current && history[0].at.is_some());
-        let earlier = bench.core.earlier(1).unwrap().expect("kept");
+        let earlier = bench.core.earlier(1).await.unwrap().expect("kept");
         let restore = Change::Restore { state: Box::new(earlier), now_unix_ms: 1 };
         apply(&restore, None);
         assert_eq!(bench.slot(FIRST).map(|_| ()), Some(()), "the target is back");
-        assert!(bench.core.earlier(3).unwrap().is_none(), "no change of an operator's");
+        assert!(bench.core.earlier(3).await.unwrap().is_none(), "no change of an operator's");
     });
 }

@@ -80,7 +80,7 @@ fn a_disk_that_hangs_holds_up_changes_in_their_order_and_nothing_else() {
         assert_eq!((state.generation(), delay_of(&state)), (2, 8));
         assert_eq!(on_disk(&bench), state);
         assert_eq!(bench.published().unwrap().configuration, 2);
-        let kept: Vec<u64> = bench.core.history().iter().map(|entry| entry.generation).collect();
+        let kept: Vec<u64> = bench.core.history().await.iter().map(|entry| entry.generation).collect();
         assert_eq!(kept, [2, 1]);
     });
 }
@@ -103,6 +103,30 @@ fn a_change_that_is_being_stored_is_made_also_if_nobody_waits_for_it_any_more() 
         let state = bench.core.state();
         assert_eq!((state.generation(), delay_of(&state)), (2, 8), "what came after it came after it");
         assert_eq!(on_disk(&bench), state);
+    });
+}
+
+/// What is read for `history` and `rollback` is read by another thread, too.
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn the_past_is_waited_for_by_who_asks_for_it_and_nobody_else() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        make(&bench, delay("7")).await.unwrap().unwrap();
+        make(&bench, delay("8")).await.unwrap().unwrap();
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let core = Rc::clone(&bench.core);
+        let history = spawn_local(async move { core.history().await });
+        let core = Rc::clone(&bench.core);
+        let earlier = spawn_local(async move { core.earlier(1).await });
+        tokio::time::sleep(A_WHILE).await;
+        assert!(!history.is_finished() && !earlier.is_finished());
+        assert_eq!(delay_of(&bench.core.state()), 8);
+        drop(disk);
+        let kept: Vec<u64> = history.await.unwrap().iter().map(|entry| entry.generation).collect();
+        assert_eq!(kept, [2, 1]);
+        assert_eq!(delay_of(&earlier.await.unwrap().unwrap().unwrap()), 7);
     });
 }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) fn register(table: &mut Dispatcher) {
-    table.admin_method(
+    table.waiting_admin_method(
         "start-flow-log",
         "Has a record written of every flow that ends, or of a sample of them, to a file or to an IPFIX collector.",
         start_flow_log,
@@ -118,7 +118,7 @@ impl From<InterimSeconds> for u64 {
     }
 }
 
-fn start_flow_log(call: &Call<'_>, asked: StartFlowLog) -> Result<FlowLogView, RpcError> {
+async fn start_flow_log(call: &Call<'_>, asked: StartFlowLog) -> Result<FlowLogView, RpcError> {
     match (&asked.file, &asked.ipfix) {
         (Some(_), Some(_)) => {
             let message = "records go to a file or to an IPFIX collector, not to both";
@@ -130,7 +130,7 @@ fn start_flow_log(call: &Call<'_>, asked: StartFlowLog) -> Result<FlowLogView, R
         }
         _ => {}
     }
-    call.service.start_flow_log(&asked).map_err(|refused| of_refused(&refused))
+    call.service.start_flow_log(&asked).await.map_err(|refused| of_refused(&refused))
 }
 
 fn stop_flow_log(call: &Call<'_>, Nothing {}: Nothing) -> Result<FlowLogView, RpcError> {

@@ -21,7 +21,7 @@ pub(super) fn register(table: &mut Dispatcher) {
         "Lists the states that the objects were in and the changes that led to them, the newest first.",
         history,
     );
-    table.change("rollback", "Makes the objects those of an earlier state, as one change.", rollback);
+    table.waiting_change("rollback", "Makes the objects those of an earlier state, as one change.", rollback);
 }
 
 /// The states that are kept.
@@ -45,11 +45,12 @@ pub struct Rollback {
 
 async fn history(call: &Call<'_>, Nothing {}: Nothing) -> Result<History, RpcError> {
     let _turn = call.service.turn().await;
-    Ok(History { history: call.service.history(), generation: call.service.state().generation() })
+    Ok(History { history: call.service.history().await, generation: call.service.state().generation() })
 }
 
-fn rollback(call: &Call<'_>, asked: Rollback) -> Result<Differences, RpcError> {
-    let earlier = call.service.history().into_iter().find(|entry| !entry.current);
+async fn rollback(call: &Call<'_>, asked: Rollback) -> Result<Differences, RpcError> {
+    let history = call.service.history().await;
+    let earlier = history.iter().find(|entry| !entry.current);
     let Some(generation) = asked.generation.or(earlier.map(|entry| entry.generation)) else {
         return Err(RpcError::refused("GenerationNotFound", "There is no earlier state").at("Generation"));
     };
@@ -58,25 +59,19 @@ fn rollback(call: &Call<'_>, asked: Rollback) -> Result<Differences, RpcError> {
             .at("Generation")
             .hint("go back to another generation")
     };
-    let state = call.service.earlier(generation).map_err(|error| unreadable(&error))?;
-    let Some(state) = state.or_else(|| present(call, generation)) else {
+    let state = call.service.earlier(generation).await.map_err(|error| unreadable(&error))?;
+    let is_present = || history.iter().any(|entry| entry.current && entry.generation == generation);
+    let Some(state) = state.or_else(|| is_present().then(|| call.service.state())) else {
         let message = format!("Generation {generation} is not in the history");
-        return Err(RpcError::refused("GenerationNotFound", message).at("Generation").hint(kept(call)));
+        return Err(RpcError::refused("GenerationNotFound", message).at("Generation").hint(kept(&history)));
     };
     let now_unix_ms = call.service.now_unix_ms();
     whole::make(call, &Change::Restore { state: Box::new(state), now_unix_ms })
         .map_err(|error| fault::of_change(error, "Generation", &call.service.state()))
 }
 
-/// The present state, if that is what is asked for.
-fn present(call: &Call<'_>, generation: u64) -> Option<crate::control::model::State> {
-    let is_present = |entry: &HistoryEntry| entry.current && entry.generation == generation;
-    call.service.history().iter().any(is_present).then(|| call.service.state())
-}
-
 /// The generations that are kept, the newest first.
-fn kept(call: &Call<'_>) -> String {
-    let entries = call.service.history();
+fn kept(entries: &[HistoryEntry]) -> String {
     let known: Vec<String> = entries.iter().take(LISTED).map(|entry| entry.generation.to_string()).collect();
     let more = if entries.len() > LISTED { " and older ones" } else { "" };
     format!("the generations are {}{more}", known.join(", "))
