@@ -275,6 +275,8 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room on this disk",
         io::ErrorKind::ReadOnlyFilesystem => "; mount this file system for writing",
         io::ErrorKind::PermissionDenied => "; give the daemon's user the right to it",
+        // What has the name is no plain file.
+        io::ErrorKind::InvalidInput => "; put the file itself in its place, or move it away",
         _ => "",
     }
 }

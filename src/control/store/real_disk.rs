@@ -26,14 +26,17 @@ use super::disk::Disk;
 /// # Errors
 /// If it cannot be opened, or is no file.
 pub fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    plain(options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
+    plain(options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path))
 }
 
-fn plain(file: File) -> io::Result<File> {
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
-    }
-    Ok(file)
+/// What was opened without following a link, if it is a file.
+fn plain(opened: io::Result<File>) -> io::Result<File> {
+    let strange = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => strange("it is a symbolic link, and those are not followed"),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(strange("it is not a file")) }
 }
 
 /// The real one, of this state directory.
@@ -80,7 +83,8 @@ impl Disk for RealDisk {
             let (folder, name) = self.place(path)?;
             // Nobody waits for a FIFO.
             let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-            let mut file = plain(File::from(openat(&folder, name, flags, Mode::empty())?))?;
+            let opened = openat(&folder, name, flags, Mode::empty());
+            let mut file = plain(opened.map(File::from).map_err(io::Error::from))?;
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             Ok(bytes)
