@@ -351,9 +351,9 @@ impl<B: PacketBuf> Pipeline<B> {
             if !of_flow || self.owner(lane.probe.hash()) == self.worker {
                 continue;
             }
-            // What crosses the wire has a hash when it was read plainly, but no flow and so no owner.
-            let crosses = lane.is_plain() && wire.is_some_and(|wire| wire.is_within_link(lane));
-            if !crosses {
+            // What crosses the wire, or comes from a group, has a hash when it was read plainly, but no flow and so no owner.
+            let is_nobodys = lane.is_plain() && wire.is_some_and(|wire| wire.is_of_no_flow(lane));
+            if !is_nobodys {
                 lane.hand_off();
             }
         }

@@ -294,10 +294,14 @@ impl<'a> Wire<'a> {
         &self.heads[usize::from(lane.key.version() >> 1 & 1)]
     }
 
-    /// Whether a packet that was read plainly stays within its link, and so is of no flow.
+    /// Whether a packet that was read plainly is of no flow, whatever its ports: it stays within its link, or comes from a
+    /// group, and [`read_arrival`](super::super::arrival::read_arrival) says what becomes of it.
     #[inline]
-    pub fn is_within_link(&self, lane: &Lane) -> bool {
-        lane.may_be_link_scope() && self.arrival(lane).packet.is_within_link()
+    pub fn is_of_no_flow(&self, lane: &Lane) -> bool {
+        lane.may_be_link_scope() && {
+            let packet = self.arrival(lane).packet;
+            packet.is_within_link() || packet.is_from_group()
+        }
     }
 
     /// A packet that was read plainly, as the general way has it.

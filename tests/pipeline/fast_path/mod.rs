@@ -9,6 +9,7 @@ mod settings;
 
 use std::cell::Cell;
 
+use flowgate::datapath::counters::DropReason;
 use flowgate::datapath::forwarding::Condition;
 use flowgate::datapath::messages::ToWorker;
 use flowgate::id::TargetId;
@@ -340,6 +341,32 @@ fn taken(both: &mut Both, right: bool, burst: Vec<Arrival>) -> usize {
     let place = Place { worker: 0, waits: false, room: None, pieces: None };
     both.step(&Step::Arrivals { place, wire: 0, right, burst }).unwrap();
     (both.tally.forwarded[1] - before) as usize
+}
+
+// C-1, F-2: whose flow it would be makes no difference, as it is of none.
+#[test]
+fn what_comes_from_a_group_is_dropped_by_the_worker_that_received_it_both_ways() {
+    let (setting, logged, steps) = (None, false, Vec::new());
+    let case = Case {
+        portable: false,
+        workers: 4,
+        capacity: 64,
+        tells_begun: false,
+        now: 5,
+        setting,
+        logged,
+        steps,
+    };
+    let mut both = Both::new(&case);
+    for port in 1001..1033 {
+        let mut packet = Arrival::plain(Talk { six: false, protocol: 6, client: 1, port }, ACK);
+        // The first of its source address.
+        packet.oddity = arrivals::Oddity::Byte(26, 225);
+        assert_eq!(taken(&mut both, false, vec![packet]), 0);
+    }
+    let dropped: Vec<u64> =
+        both.fast.counters.iter().map(|all| all.drops[DropReason::Martian.index()].get()).collect();
+    assert_eq!(dropped, [32, 0, 0, 0]);
 }
 
 // F-9, W-4
