@@ -2,6 +2,10 @@
 //! the error about it and goes back the way the packet came. How many a worker sends is bounded by its
 //! [`Allowance`]; an error is a courtesy, and a flood of what causes it must not become a flood of errors
 //! (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
+//!
+//! Nor may it become a larger one. An error is no longer than its packet, unless that is so short that its sender would not
+//! know it again; then packets from the same prefix that are told nothing pay for what it is longer. So a lone short packet
+//! is not answered, and one that is sent again is: what goes to a prefix is never more bytes than came from it.
 
 use crate::flow::HashSeed;
 use crate::id::Millis;
@@ -52,52 +56,78 @@ impl Bucket {
 const TO_ALL: (u32, u32) = (ERRORS_A_SECOND, ERRORS_AT_ONCE);
 const TO_ONE: (u32, u32) = (TO_ONE_A_SECOND, TO_ONE_AT_ONCE);
 
+/// What the senders of one prefix may be told.
+#[derive(Clone, Copy, Debug)]
+struct Prefix {
+    errors: Bucket,
+    /// Bytes of their packets that were told nothing as the error about each would have been longer than it, less what errors
+    /// were longer since: fewer than such a packet and the headers of an error have.
+    untold: u16,
+}
+
+impl Prefix {
+    const FRESH: Prefix = Prefix { errors: Bucket::full(TO_ONE_AT_ONCE), untold: 0 };
+
+    /// What is left of the bytes when an error about a packet is paid for. `None`: it would be longer than all of them.
+    fn paid(self, about: &Packet) -> Option<u16> {
+        self.untold.checked_sub(error::excess(about))
+    }
+
+    fn keep(&mut self, bytes: u32) {
+        self.untold = self.untold.saturating_add(u16::try_from(bytes).unwrap_or(u16::MAX));
+    }
+}
+
 /// How many errors a worker may send now, and to whom.
 #[derive(Debug)]
 pub struct Allowance {
     all: Bucket,
     /// By the hash of the prefix that they go to.
-    each: Box<[Bucket; PREFIXES]>,
+    each: Box<[Prefix; PREFIXES]>,
     seed: HashSeed,
 }
 
 impl Allowance {
     /// All that may be; prefixes are hashed under `seed`.
     pub fn new(seed: HashSeed) -> Allowance {
-        Allowance {
-            all: Bucket::full(ERRORS_AT_ONCE),
-            each: Box::new([Bucket::full(TO_ONE_AT_ONCE); PREFIXES]),
-            seed,
-        }
+        Allowance { all: Bucket::full(ERRORS_AT_ONCE), each: Box::new([Prefix::FRESH; PREFIXES]), seed }
     }
 
     /// Whether [`take`](Allowance::take) would give leave.
     pub fn allows(&self, about: &Packet, now: Millis) -> bool {
         let one = self.each[self.place(about)];
-        self.all.filled(TO_ALL, now) >= 1000 && one.filled(TO_ONE, now) >= 1000
+        self.all.filled(TO_ALL, now) >= 1000
+            && one.errors.filled(TO_ONE, now) >= 1000
+            && one.paid(about).is_some()
     }
 
-    /// Takes leave to send one error to the sender of a packet; false if there is none.
+    /// Takes leave to send one error to the sender of a packet that may be told of it; false if there is none.
     pub fn take(&mut self, about: &Packet, now: Millis) -> bool {
         let place = self.place(about);
         let (all, one) = (&mut self.all, &mut self.each[place]);
+        let Some(untold) = one.paid(about) else {
+            one.keep(about.total_len);
+            return false;
+        };
         all.fill(TO_ALL, now);
-        one.fill(TO_ONE, now);
-        let left = (all.millitokens.checked_sub(1000), one.millitokens.checked_sub(1000));
+        one.errors.fill(TO_ONE, now);
+        let left = (all.millitokens.checked_sub(1000), one.errors.millitokens.checked_sub(1000));
         let (Some(of_all), Some(of_one)) = left else { return false };
-        (all.millitokens, one.millitokens) = (of_all, of_one);
+        (all.millitokens, one.errors.millitokens, one.untold) = (of_all, of_one, untold);
         true
     }
 
     /// Gives leave back: the error was not sent.
     pub fn give_back(&mut self, about: &Packet) {
         let place = self.place(about);
-        for bucket in [&mut self.all, &mut self.each[place]] {
+        let one = &mut self.each[place];
+        one.keep(error::excess(about).into());
+        for bucket in [&mut self.all, &mut one.errors] {
             bucket.millitokens = bucket.millitokens.saturating_add(1000);
         }
     }
 
-    /// The bucket of a sender's prefix: what one network has as a rule, of which its hosts can forge each other's.
+    /// The place of a sender's prefix: what one network has as a rule, of which its hosts can forge each other's.
     fn place(&self, about: &Packet) -> usize {
         let prefix = match about.version {
             IpVersion::V4 => about.src >> 8,
@@ -127,6 +157,14 @@ impl From<ErrorRefused> for NoError {
     }
 }
 
+/// Whether the sender of the packet in a frame, which begins after `link_len` bytes, may be told of it.
+pub fn judge(frame: &[u8], link_len: usize, packet: &Packet) -> Result<(), NoError> {
+    if ethernet::is_group_addressed(frame) {
+        return Err(NoError::Refused);
+    }
+    Ok(error::judge(frame.get(link_len..).ok_or(NoError::Refused)?, packet)?)
+}
+
 /// Turns the frame, whose IP packet begins after `link_len` bytes and is `packet`, into the ICMP error about
 /// it, to its sender, link addresses swapped and tags kept. `source` is the address that it comes from, of
 /// the packet's own IP version; a wire has none of its own and uses the packet's destination. A refused
@@ -139,10 +177,7 @@ pub fn become_error<B: PacketBuf>(
     error: IcmpError,
     source: u128,
 ) -> Result<(), NoError> {
-    if ethernet::is_group_addressed(frame.bytes()) {
-        return Err(NoError::Refused);
-    }
-    error::judge(frame.bytes().get(link_len..).ok_or(NoError::Refused)?, packet)?;
+    judge(frame.bytes(), link_len, packet)?;
     let headers_len = error::headers_len(packet.version);
     frame.prepend(headers_len).ok_or(NoError::NoHeadroom)?;
     frame.truncate(headers_len + link_len + error::quoted_len(packet));
@@ -168,7 +203,7 @@ mod tests {
 
     fn from(network: u16, host: u8) -> Packet {
         let [a, b] = network.to_be_bytes();
-        let bytes = sample::ipv4([10, a, b, host], [198, 51, 100, 2], 17, &sample::udp((1, 2), &[]));
+        let bytes = sample::ipv4([10, a, b, host], [198, 51, 100, 2], 17, &sample::udp((1, 2), &[0; 28]));
         Packet::parse(&bytes).unwrap()
     }
 
@@ -219,8 +254,77 @@ mod tests {
             assert!(allowance.take(&from(1, 1), Millis(7)));
             allowance.give_back(&from(1, 1));
         }
-        let six = sample::ipv6([1; 16], [2; 16], 17, &sample::udp((1, 2), &[]));
+        let six = sample::ipv6([1; 16], [2; 16], 17, &sample::udp((1, 2), &[0; 48]));
         assert!(allowance.take(&Packet::parse(&six).unwrap(), Millis(7)));
+    }
+
+    /// A packet of so many bytes.
+    fn sized(six: bool, len: usize) -> Packet {
+        let udp = |headers| sample::udp((1, 2), &vec![0; len - headers]);
+        let bytes = if six {
+            sample::ipv6([0x20; 16], [0x21; 16], 17, &udp(48))
+        } else {
+            sample::ipv4([192, 0, 2, 1], [198, 51, 100, 2], 17, &udp(28))
+        };
+        Packet::parse(&bytes).unwrap()
+    }
+
+    // M-2
+    #[test]
+    fn a_lone_packet_that_is_shorter_than_the_error_about_it_is_told_nothing_and_one_that_is_sent_again_is() {
+        for (six, len, answered) in [
+            (false, 56, [true; 6]),
+            (false, 55, [false, true, true, true, true, true]),
+            (false, 28, [false, true, false, true, false, true]),
+            (true, 96, [true; 6]),
+            // What IPv6's traceroute sends, and a SYN of Linux's.
+            (true, 80, [false, true, true, true, true, true]),
+            (true, 48, [false, true, false, true, false, true]),
+        ] {
+            let (mut allowance, about) = (allowance(), sized(six, len));
+            let told = [(); 6].map(|()| {
+                let foreseen = allowance.allows(&about, Millis(7));
+                assert_eq!(allowance.take(&about, Millis(7)), foreseen);
+                foreseen
+            });
+            assert_eq!(told, answered, "{len}");
+            assert!(allowance.take(&sized(six, 1000), Millis(7)), "what is long enough needs nobody's");
+        }
+    }
+
+    // M-2
+    #[test]
+    fn of_short_packets_and_long_ones_no_more_bytes_come_back_than_went_there() {
+        for six in [false, true] {
+            let headers = if six { 48 } else { 28 };
+            let (mut allowance, mut there, mut back) = (allowance(), 0, 0);
+            for number in 0..10_000u32 {
+                let long = number.wrapping_mul(2_654_435_761) >> 24;
+                let about = sized(six, headers + long as usize % 64);
+                there += about.total_len;
+                // Now and then a frame has no room for the error.
+                let taken = allowance.take(&about, Millis(number * 11));
+                if taken && number % 7 == 0 {
+                    allowance.give_back(&about);
+                } else if taken {
+                    back += about.total_len + u32::from(error::excess(&about));
+                }
+                assert!(back <= there, "{back} bytes for {there}");
+            }
+            assert!(back > there / 2, "{back} bytes for {there}");
+        }
+    }
+
+    // M-2
+    #[test]
+    fn what_there_is_no_leave_for_pays_for_nothing_later() {
+        let (mut allowance, short) = (allowance(), sized(true, 48));
+        while allowance.take(&sized(true, 96), Millis(7)) {}
+        for _ in 0..100 {
+            assert!(!allowance.take(&short, Millis(7)));
+        }
+        let told = (0..20).filter(|_| allowance.take(&short, Millis(60_007))).count();
+        assert_eq!(told, 10, "the first by what was kept, and then each second one");
     }
 
     #[test]

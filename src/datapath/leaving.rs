@@ -251,6 +251,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let headers_len = error::headers_len(about.version);
         if packet.prepend(headers_len).is_none() {
+            self.allowance.give_back(&about);
             return self.counters.dropped(DropReason::NoHeadroom);
         }
         packet.truncate(headers_len + error::quoted_len(&about));

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use super::arrival::Arrival;
 use super::counters::{DropReason, IcmpAnswer, WorkerCounters};
 use super::forwarding::{Forwarding, Target};
-use super::icmp_errors::{NoError, become_error};
+use super::icmp_errors::{NoError, become_error, judge};
 use super::interfaces::speaker;
 use super::outbound::Fate;
 use super::pipeline::Pipeline;
@@ -139,7 +139,7 @@ impl<B: PacketBuf> Pipeline<B> {
         source: u128,
         otherwise: DropReason,
     ) {
-        if !self.allowance.take(about, self.now) {
+        if judge(frame.bytes(), link_len, about).is_err() || !self.allowance.take(about, self.now) {
             return self.counters.dropped(otherwise);
         }
         match become_error(&mut frame, link_len, about, error, source) {

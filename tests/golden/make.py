@@ -635,23 +635,27 @@ captures["routed"] = routed()
 
 
 def routed_errors():
-    """RFC 792, RFC 1812 4.3.2, RFC 4443: the end of the time to live, and no route to where it goes."""
+    """RFC 792, RFC 1812 4.3.2, RFC 4443: the end of the time to live, and no route to where it goes. An error is as long as
+    what it is about, within the RFCs' bounds, and has at least the IP header and eight bytes."""
     back = Ether(src=LEFT_MAC, dst=CLIENT_MAC) / Dot1Q(vlan=100, prio=5)
-    last = v4("client", ttl=1) / udp("client") / Raw(bytes(range(256)) * 4)
-    last6 = v6("client", hlim=1) / udp("client") / Raw(bytes(range(256)) * 5)
     ours = {"id": 0, "flags": "DF", "tos": 0xC0, "ttl": 64}
-    frames = [
-        arrives("client") / last,
-        back / IP(src=LEFT, dst=CLIENT, **ours) / ICMP(type=11, code=0) / Raw(bytes(last)[:548]),
-        arrives("client") / last6,
-        back / IPv6(src=LEFT6, dst=CLIENT6, hlim=64) / ICMPv6TimeExceeded(code=0) / Raw(bytes(last6)[:1232]),
-    ]
+    exceeded = IP(src=LEFT, dst=CLIENT, **ours) / ICMP(type=11, code=0)
+    exceeded6 = IPv6(src=LEFT6, dst=CLIENT6, hlim=64) / ICMPv6TimeExceeded(code=0)
+    frames = []
+    for payload, quoted, quoted6 in [(bytes(range(256)) * 5, 548, 1232), (bytes(range(100)), 100, 100)]:
+        last = v4("client", ttl=1) / udp("client") / Raw(payload)
+        last6 = v6("client", hlim=1) / udp("client") / Raw(payload)
+        frames += [
+            arrives("client") / last, back / exceeded / Raw(bytes(last)[:quoted]),
+            arrives("client") / last6, back / exceeded6 / Raw(bytes(last6)[:quoted6]),
+        ]
+    # Too short for that: the second is told.
     reply = v4("server", ttl=1) / tcp("server", "SA")
     tags = Dot1AD(vlan=7) / Dot1Q(vlan=300)
+    frames += [Ether(src=OTHER_ROUTER, dst=RIGHT_MAC) / tags / reply] * 2
     frames += [
-        Ether(src=OTHER_ROUTER, dst=RIGHT_MAC) / tags / reply,
         Ether(src=RIGHT_MAC, dst=OTHER_ROUTER) / tags / IP(src=RIGHT, dst=SERVER, **ours)
-        / ICMP(type=11, code=0) / Raw(bytes(reply)),
+        / ICMP(type=11, code=0) / Raw(bytes(reply)[:28]),
     ]
     # Endpoint 0 has no IPv6 route to there; seen when the target has returned it.
     nowhere = v6("client", dst="2001:db9::9", hlim=63) / tcp("client", "S", ack=0)
@@ -659,8 +663,10 @@ def routed_errors():
         arrives("client") / v6("client", dst="2001:db9::9") / tcp("client", "S", ack=0),
         to_target(Flow(0), nowhere),
         from_target(Flow(0), nowhere),
+    ] * 2
+    frames += [
         Ether(src=LEFT_MAC, dst=CLIENT_MAC) / Dot1Q(vlan=100)
-        / IPv6(src=LEFT6, dst=CLIENT6, hlim=64) / ICMPv6DestUnreach(code=0) / Raw(bytes(nowhere)),
+        / IPv6(src=LEFT6, dst=CLIENT6, hlim=64) / ICMPv6DestUnreach(code=0) / Raw(bytes(nowhere)[:48]),
     ]
     return frames
 

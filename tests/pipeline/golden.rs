@@ -392,11 +392,15 @@ fn routed() -> Golden {
     over_routes(Golden::new("routed", times(2, &conversation)))
 }
 
-// O-4, W-6
+// O-4, W-6, M-2
 fn routed_errors() -> Golden {
-    let time_exceeded = [Becomes(LEFT, LEFT), Becomes(LEFT, LEFT), Becomes(RIGHT, RIGHT)];
-    let no_route = [Becomes(LEFT, UNDER), Becomes(UNDER, LEFT)];
-    over_routes(Golden::new("routed_errors", time_exceeded.into_iter().chain(no_route)))
+    let time_exceeded = times(4, &[Becomes(LEFT, LEFT)]);
+    // Shorter than the errors about them: told the second time.
+    let short = [Dropped(RIGHT, DropReason::TtlExceeded), Becomes(RIGHT, RIGHT)];
+    let no_route = [Becomes(LEFT, UNDER), Dropped(UNDER, DropReason::NoRoute)];
+    let told = [Becomes(LEFT, UNDER), Becomes(UNDER, LEFT)];
+    let steps = time_exceeded.into_iter().chain(short).chain(no_route).chain(told);
+    over_routes(Golden::new("routed_errors", steps))
 }
 
 fn all() -> Vec<Golden> {

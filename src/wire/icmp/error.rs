@@ -2,6 +2,11 @@
 //! quoted, and the headers in front of the quote, byte for byte. Whether an error is due and how often one
 //! may be sent is the data path's matter, as are the frame and its way back; it calls [`judge`], leaves
 //! [`quoted_len`] bytes of the packet, makes room for [`headers_len`] in front and calls [`write_headers`].
+//!
+//! An error is no longer than the packet that it is about, so that nobody can have more sent to another than they send
+//! themselves: it quotes what is left of that length, not as much as fits (as RFC 1812 4.3.2.3 and RFC 4443 2.4 c would
+//! have it). But it always quotes enough for the sender to know its packet by. Where that makes it longer after all,
+//! [`excess`] says by how much, and the data path has that paid for.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +30,10 @@ const MAX_V4: usize = 576;
 
 /// IPv6's minimum MTU, which an error may fill and must not exceed (RFC 4443 2.4 c).
 const MAX_V6: usize = ipv6::MINIMUM_MTU as usize;
+
+/// Bytes behind its IP headers that are quoted of every packet that has them: its sender knows the socket by them (RFC 792;
+/// RFC 1122 3.2.2). Linux heeds no error that quotes less.
+const LEAST_BEHIND_HEADERS: usize = 8;
 
 /// What the sender of a packet is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +120,26 @@ pub const fn headers_len(version: IpVersion) -> usize {
     }
 }
 
-/// Bytes of the packet that are quoted, from its IP header on.
+/// Bytes of the packet that are quoted, from its IP header on: as many as make the error as long as the packet is, and no
+/// fewer than its sender needs.
 pub fn quoted_len(packet: &Packet) -> usize {
+    let headers = headers_len(packet.version);
     let most = match packet.version {
         IpVersion::V4 => MAX_V4,
         IpVersion::V6 => MAX_V6,
-    } - headers_len(packet.version);
-    usize::try_from(packet.total_len).unwrap_or(most).min(most)
+    } - headers;
+    let total = usize::try_from(packet.total_len).unwrap_or(usize::MAX);
+    let least = usize::from(packet.header_len) + LEAST_BEHIND_HEADERS;
+    total.saturating_sub(headers).max(least).min(total).min(most)
+}
+
+/// Bytes by which an error is longer than the packet that it is about: none, unless that is shorter than 56 bytes (IPv4) or
+/// 96 (IPv6), or has options or extension headers; at most [`headers_len`].
+pub fn excess(packet: &Packet) -> u16 {
+    let excess = (headers_len(packet.version) + quoted_len(packet)) as u64;
+    #[expect(clippy::cast_possible_truncation, reason = "no more is quoted than there is: 48 at most")]
+    let excess = excess.saturating_sub(packet.total_len.into()) as u16;
+    excess
 }
 
 /// Completes an error about `packet` from `source` (an address of the packet's own version). `message` is
@@ -262,8 +284,40 @@ mod tests {
         for (error, in_four, in_six) in kinds {
             assert_eq!(written(&four, error, 1)[20..22], in_four, "{error:?}");
             assert_eq!(written(&six, error, 1)[40..42], in_six, "{error:?}");
-            assert_eq!(written(&four, error, 1)[28..], four, "a short packet is quoted whole");
+            assert_eq!(written(&four, error, 1)[28..], four[..28], "of a short packet as much as must be");
         }
+    }
+
+    // M-2
+    #[test]
+    fn an_error_is_as_long_as_its_packet_unless_its_sender_would_not_know_it_by_that() {
+        let sized = |six: bool, payload: usize| {
+            let udp = sample::udp((1, 2), &vec![7; payload]);
+            if six { sample::ipv6(A6, B6, 17, &udp) } else { sample::ipv4(A, B, 17, &udp) }
+        };
+        for six in [false, true] {
+            // Its IP header, and UDP's.
+            let (headers, least, most) = if six { (48, 48, 1280) } else { (28, 28, 576) };
+            let told = |ip: &[u8]| {
+                (written(ip, IcmpError::TimeExceeded, 1).len(), excess(&Packet::parse(ip).unwrap()))
+            };
+            for payload in 0..1500 {
+                let ip = sized(six, payload);
+                let (len, excess) = told(&ip);
+                let expected = ip.len().clamp(headers + least, most);
+                assert_eq!(len, expected, "about {} bytes", ip.len());
+                assert_eq!(usize::from(excess), expected.saturating_sub(ip.len()));
+            }
+            assert_eq!(told(&sized(six, headers)).1, 0);
+            assert_eq!(told(&sized(six, headers - 1)).1, 1);
+        }
+        // A header with options is quoted with eight bytes behind it, too; a packet without as many whole.
+        let options = sample::ipv4_with(A, B, 17, 0, &[1; 40], &sample::udp((1, 2), &[7; 9]));
+        assert_eq!(written(&options, IcmpError::TimeExceeded, 1)[28..], options[..68]);
+        assert_eq!(excess(&Packet::parse(&options).unwrap()), 28 + 68 - 77);
+        let bare = sample::ipv6(A6, B6, 59, &[]);
+        assert_eq!(written(&bare, IcmpError::TimeExceeded, 1)[48..], bare);
+        assert_eq!(excess(&Packet::parse(&bare).unwrap()), 48);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Promises, held against a second reading that shares nothing with the gateway's: what is read is what is there, and
 //! what is cut or contradicts itself is refused, whatever padding follows. The fast reading says the same as the careful
 //! one. A reset is what R-4 says, never longer than what it answers, and there is none in R-5's cases. An ICMP
-//! error is within its bounds and never about another error. Pieces put together are the packet. What lowers a time to live
+//! error is within its bounds, never about another error, and no longer than what it answers where its sender needs no more to
+//! know it by. Pieces put together are the packet. What lowers a time to live
 //! or an MSS keeps right checksums right and changes nothing else. What is refused is left as it was.
 
 use crate::reading::{self, Reading, TCP, UDP, be16, be32, checksum, read};
@@ -39,7 +40,7 @@ pub fn run(ip: &[u8]) {
             plainly(ip, packet);
             quotes(ip, packet, reading);
             a_reset(ip, packet, reading);
-            an_error(ip, packet);
+            an_error(ip, packet, reading);
             place(ip, packet, reading);
             lowered(ip, packet, reading);
             clamped(ip, reading);
@@ -137,7 +138,7 @@ fn tcp_is_right(ip: &[u8], reading: &Reading) -> bool {
 }
 
 /// M-2
-fn an_error(ip: &[u8], packet: &Packet) {
+fn an_error(ip: &[u8], packet: &Packet, reading: &Reading) {
     if error::judge(ip, packet).is_err() {
         return;
     }
@@ -148,7 +149,10 @@ fn an_error(ip: &[u8], packet: &Packet) {
     error::write_headers(&mut message, error::IcmpError::TimeExceeded, packet.dst, packet);
     let told = read(&message).expect("a whole packet");
     let most = if told.six { 1280 } else { 576 };
-    assert!(message.len() <= most && message.len() <= told.total.max(headers + quoted));
+    // Its IP headers and eight bytes behind them, if there are as many.
+    let least = headers + (reading.transport + 8).min(reading.total);
+    assert_eq!(message.len(), reading.total.max(least).min(most), "about {} bytes", reading.total);
+    assert_eq!(usize::from(error::excess(packet)), message.len().saturating_sub(reading.total));
     assert_eq!((told.src, told.dst, told.quotes), (packet.dst, packet.src, Some(headers)));
     let about = Packet::parse(&message).expect("a whole packet");
     error::judge(&message, &about).expect_err("an error about an error");

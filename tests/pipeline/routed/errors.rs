@@ -15,7 +15,7 @@ fn the_end_of_the_time_to_live_is_told_from_the_interfaces_own_address_and_with_
         let expected = framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &time_exceeded("192.0.2.1", &about));
         assert_eq!(back, (LEFT, expected));
 
-        let six = Segment { ttl, ..client(4000, SYN).over_ipv6() };
+        let six = Segment { ttl, ..client(4000, SYN).over_ipv6().with_payload(&[7; 99]) };
         let back = bench.one(LEFT, &from_client(&six));
         let expected = framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &time_exceeded("2001:db8::1", &six.ip()));
         assert_eq!(back, (LEFT, expected));
@@ -35,7 +35,7 @@ fn the_end_of_the_time_to_live_is_told_from_the_interfaces_own_address_and_with_
 #[test]
 fn an_interface_without_an_address_of_that_version_speaks_with_the_packets_destination() {
     let mut bench = router(1);
-    let six = Segment { ttl: 1, ..client(4000, SYN).over_ipv6() };
+    let six = Segment { ttl: 1, ..client(4000, SYN).over_ipv6().with_payload(&[7; 36]) };
     let (_, back) = bench.one(LEFT, &framed(LEFT_MAC, GUEST_MAC, VLAN_101, &six.ip()));
     assert_eq!(back, framed(GUEST_MAC, LEFT_MAC, VLAN_101, &time_exceeded(SERVER6, &six.ip())));
 }
@@ -74,6 +74,51 @@ fn a_flood_at_the_end_of_its_time_is_answered_within_bounds_and_counted_whole() 
     bench.assert_settled();
 }
 
+// M-2, W-6
+#[test]
+fn errors_have_no_more_bytes_than_what_they_are_about() {
+    for (six, enough) in [(false, 56), (true, 96)] {
+        for payload in 0..80 {
+            let mut bench = router(1);
+            let segment = Segment { ttl: 1, ..client(4000, SYN) };
+            let segment = if six { segment.over_ipv6() } else { segment }.with_payload(&vec![7; payload]);
+            let (frame, ip) = (from_client(&segment), segment.ip());
+            let ours = if six { "2001:db8::1" } else { "192.0.2.1" };
+            let error = framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &time_exceeded(ours, &ip));
+            let (mut there, mut back) = (0, 0);
+            for number in 1..=10 {
+                there += ip.len();
+                for out in bench.put(LEFT, &frame) {
+                    back += out.1.len() - 18;
+                    assert_eq!(out, (LEFT, error.clone()));
+                }
+                assert!(back <= there, "{back} bytes for {there}");
+                assert!(number == 1 || back > 0, "the sender of {} bytes is told at last", ip.len());
+            }
+            assert_eq!(back == there, ip.len() >= enough, "about {} bytes", ip.len());
+            bench.assert_settled();
+        }
+    }
+}
+
+// M-2, O-4
+#[test]
+fn a_short_packet_that_no_route_leads_to_is_told_when_it_comes_again() {
+    let mut bench = router(1);
+    let six = Segment { dst: "2001:db9::9".parse().unwrap(), ..client(4000, SYN).over_ipv6() };
+    let (_, out) = bench.one(LEFT, &from_client(&six));
+    assert_eq!(bench.dropped(UNDER, &answer(&out, None)), DropReason::NoRoute);
+    let (_, out) = bench.one(LEFT, &from_client(&six));
+    let (port, back) = bench.one(UNDER, &answer(&out, None));
+    assert_eq!((port, &back[18..]), (LEFT, &no_route("2001:db8::1", &lowered(&six))[..]));
+    assert_eq!(
+        back.len() - 18,
+        48 + 48,
+        "its header and eight bytes, which is more than one of it and less than two"
+    );
+    bench.assert_settled();
+}
+
 // W-6
 #[test]
 fn a_wrong_header_checksum_stays_wrong_for_its_receiver_to_see() {
@@ -88,7 +133,8 @@ fn a_wrong_header_checksum_stays_wrong_for_its_receiver_to_see() {
 #[test]
 fn without_a_route_the_sender_is_told() {
     let mut bench = router(1);
-    let six = Segment { dst: "2001:db9::9".parse().unwrap(), ..client(4000, SYN).over_ipv6() };
+    let six = client(4000, SYN).over_ipv6().with_payload(&[7; 36]);
+    let six = Segment { dst: "2001:db9::9".parse().unwrap(), ..six };
     let (_, out) = bench.one(LEFT, &from_client(&six));
     let back = bench.one(UNDER, &answer(&out, None));
     let error = no_route("2001:db8::1", &lowered(&six));

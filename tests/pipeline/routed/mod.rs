@@ -120,11 +120,18 @@ fn asked(bench: &mut Bench) -> Vec<(InterfaceId, IpAddr)> {
     asked
 }
 
+/// What an error quotes of a packet without options or extension headers: with `headers` in front it is as long as the packet
+/// is, but has eight bytes behind the packet's IP header, and no more than `most` in all.
+fn quote(about: &[u8], (headers, ip): (usize, usize), most: usize) -> &[u8] {
+    let len = about.len().clamp(headers + ip + 8, most) - headers;
+    &about[..len.min(about.len())]
+}
+
 /// An ICMP error of IPv4 (type, code) or IPv6 about a packet, as the RFCs draw it.
 fn icmp_error(source: &str, four: [u8; 2], six: [u8; 2], rest: u32, about: &[u8]) -> Vec<u8> {
     match source.parse().unwrap() {
         IpAddr::V4(source) => {
-            let quote = &about[..about.len().min(548)];
+            let quote = quote(about, (28, 20), 576);
             let mut icmp = [&four[..], &[0, 0], &rest.to_be_bytes(), quote].concat();
             let sum = checksum(&[&icmp]);
             icmp[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -138,7 +145,7 @@ fn icmp_error(source: &str, four: [u8; 2], six: [u8; 2], rest: u32, about: &[u8]
             [ip, icmp].concat()
         }
         IpAddr::V6(source) => {
-            let quote = &about[..about.len().min(1232)];
+            let quote = quote(about, (48, 40), 1280);
             let mut icmp = [&six[..], &[0, 0], &rest.to_be_bytes(), quote].concat();
             let len = icmp.len() as u16;
             let addresses = [&source.octets()[..], &about[8..24]].concat();

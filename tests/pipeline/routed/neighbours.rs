@@ -11,11 +11,16 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A packet of the client's that is long enough to be told of.
+fn sent(port: u16) -> Segment {
+    client(port, SYN).with_payload(&[7; 16])
+}
+
 /// The client's packets, encapsulated, as the target returns them.
 fn answers(bench: &mut Bench, ports: impl IntoIterator<Item = u16>) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     for port in ports {
-        for (_, frame) in bench.put(LEFT, &from_client(&client(port, SYN))) {
+        for (_, frame) in bench.put(LEFT, &from_client(&sent(port))) {
             out.push(answer(&frame, None));
         }
     }
@@ -23,7 +28,7 @@ fn answers(bench: &mut Bench, ports: impl IntoIterator<Item = u16>) -> Vec<Vec<u
 }
 
 fn toward_server(mac: [u8; 6], port: u16) -> (usize, Vec<u8>) {
-    (RIGHT, framed(mac, RIGHT_MAC, NO_TAG, &lowered(&client(port, SYN))))
+    (RIGHT, framed(mac, RIGHT_MAC, NO_TAG, &lowered(&sent(port))))
 }
 
 fn near_router() -> (InterfaceId, std::net::IpAddr) {
@@ -75,7 +80,7 @@ fn who_waits_in_vain_is_dropped_after_a_second_and_its_sender_told() {
     assert_eq!(asked(&mut bench), [near_router()]);
     bench.pass(1);
     let error = |port| {
-        let error = host_unreachable("192.0.2.1", &lowered(&client(port, SYN)));
+        let error = host_unreachable("192.0.2.1", &lowered(&sent(port)));
         (LEFT, framed(CLIENT_MAC, LEFT_MAC, VLAN_100, &error))
     };
     assert_eq!(bench.take(), [error(1), error(2)]);

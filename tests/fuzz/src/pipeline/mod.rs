@@ -4,7 +4,7 @@
 //!
 //! Promises (`laws.rs`): every packet that came in is counted once by what became of it (C-1), and none is kept for
 //! ever; nothing comes out that no count speaks of; no frame is larger than its link takes; a packet is answered at most once
-//! and by no longer a reset than it was itself; the packets of a flow go to one target, under a cookie that no other
+//! and by no longer a reset than it was itself, and ICMP errors are no more bytes than what they are about; the packets of a flow go to one target, under a cookie that no other
 //! flow has (F-2, F-11); the table, walked, agrees with the counts and has no flow twice. Where the game has it, every frame
 //! is asked about first, and what was foreseen must come (`tests/pipeline/foresight.rs`), or all is captured, and the capture must
 //! say what the counters do (`tests/pipeline/watched.rs`).
@@ -53,6 +53,8 @@ struct Game {
     /// What targets were sent, the newest last.
     sent: VecDeque<Vec<u8>>,
     targets: u16,
+    /// Bytes of packets that came and were told nothing, less what ICMP errors were longer than what they are about.
+    untold: usize,
 }
 
 impl Game {
@@ -74,7 +76,7 @@ impl Game {
             bench.watch_all();
         }
         let laws = Laws::new(&bench, u64::from(capacity) * u64::from(workers));
-        Game { bench, laws, is_routed, sent: VecDeque::new(), targets }
+        Game { bench, laws, is_routed, sent: VecDeque::new(), targets, untold: 0 }
     }
 
     /// Remembers what targets were sent, and judges all that came out.

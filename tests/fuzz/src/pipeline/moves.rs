@@ -5,6 +5,7 @@ use super::frames::{icmp_error, piece, segment, spoil};
 use crate::bytes::Bytes;
 use crate::harness::*;
 use crate::network::*;
+use crate::reading::be16;
 use flowgate::datapath::capture::Bounds;
 use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::counters::Outcome;
@@ -50,7 +51,8 @@ impl Game {
         self.came_out(out);
     }
 
-    /// Puts one frame in. It is answered once at most, and by no longer a reset than it was itself.
+    /// Puts one frame in. It is answered once at most, by no longer a reset than it was itself, and by no longer an ICMP error
+    /// than it and those that came to nothing before it were.
     fn put(&mut self, worker: usize, port: usize, frame: &[u8]) {
         let out = self.bench.take();
         self.came_out(out);
@@ -59,11 +61,22 @@ impl Game {
         let answers = self.answered() - before;
         // With what waited for a next hop or a first fragment more may be settled at once.
         assert!(answers <= 1 + held as u64, "{answers} answers to one packet");
-        if let ([(by, answer)], 1, 0) = (&out[..], answers, held)
-            && *by == port
-            && is_reset(answer)
-        {
-            assert!(answer.len() <= frame.len(), "a reset of {} bytes for {}", answer.len(), frame.len());
+        match (&out[..], answers, held) {
+            ([(by, answer)], 1, 0) if is_reset(answer) => {
+                let longer = answer.len() > frame.len() && *by == port;
+                assert!(!longer, "a reset of {} bytes for {}", answer.len(), frame.len());
+            }
+            ([(_, error)], 1, 0) => {
+                let (error, about) = (packet_len(error), packet_len(frame));
+                assert!(
+                    error <= about + self.untold,
+                    "an error of {error} bytes for {about} and {}",
+                    self.untold
+                );
+                self.untold -= error.saturating_sub(about);
+            }
+            _ if out.is_empty() || held > 0 => self.untold += packet_len(frame),
+            _ => {}
         }
         self.came_out(out);
     }
@@ -162,6 +175,7 @@ impl Game {
             // The same again and again, as one conversation sends.
             for _ in 0..=what >> 5 {
                 frames += 1;
+                self.untold += packet_len(&frame);
                 self.bench.workers[worker].ports_mut()[port].arriving.push_back(buf.clone());
             }
         }
@@ -358,4 +372,18 @@ fn is_reset(frame: &[u8]) -> bool {
     }
     let packet = frame.get(at + 2..).and_then(crate::reading::read);
     packet.is_some_and(|packet| packet.is_tcp() && packet.flags & RST != 0)
+}
+
+/// Bytes behind a frame's link header, or behind the headers of the tunnel.
+fn packet_len(frame: &[u8]) -> usize {
+    let is_tag = |at| matches!(be16(frame, at), Some(0x8100 | 0x88a8));
+    let link = if !is_tag(12) {
+        14
+    } else if !is_tag(16) {
+        18
+    } else {
+        22
+    };
+    let encapsulated = frame.len() >= 82 && be16(frame, 12) == Some(0x0800) && be16(frame, 36) == Some(6081);
+    frame.len().saturating_sub(if encapsulated { 82 } else { link })
 }
