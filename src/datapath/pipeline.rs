@@ -58,7 +58,7 @@ use super::neighbours::Neighbours;
 use super::outbound::{Fate, Handoff, Outbound, Stage};
 use super::rates::Rates;
 use super::returned::{Onward, Way};
-use super::sizes::{clamp_mss, fits};
+use super::sizes::{can_go_on, clamp_mss, fits};
 use super::sweep::Sweep;
 use super::waiting::Waiting;
 use crate::flow::{Cookie, CookieLayout, DecodedCookie, EntryId, Guess, HashSeed};
@@ -67,6 +67,7 @@ use crate::io::isa::Isa;
 use crate::io::{BURST, BoxedBurst, Burst, PacketBuf};
 use crate::wire::geneve::outer;
 use crate::wire::packet::Fragment;
+use crate::wire::split::NotSplit;
 use crate::wire::tcp::TcpFlags;
 use crate::wire::ttl;
 use crate::wire::{ethernet, ipv4};
@@ -413,7 +414,8 @@ impl<B: PacketBuf> Pipeline<B> {
                 self.send_to_flow_target(forwarding, packet, arrival, id);
             }
             (Verdict::New(_) | Verdict::Rejoin, _) => {
-                if let Some(id) = found {
+                let can_go_on = can_go_on(&packet, arrival, forwarding.underlay.mtu);
+                if let (Some(id), Ok(())) = (found, can_go_on) {
                     let cause = Cause { why: Why::Replaced, now: self.now, timers: &gateway.timers };
                     self.flows.end(id, &cause, &self.counters);
                 }
@@ -421,7 +423,7 @@ impl<B: PacketBuf> Pipeline<B> {
                     Verdict::New(debts) => (debts, false),
                     _ => (Debts::NONE, true),
                 };
-                self.new_flow(forwarding, packet, arrival, anew);
+                self.new_flow(forwarding, packet, arrival, anew, can_go_on);
             }
             (Verdict::Reset(trigger, then), _) => {
                 self.reset(forwarding, packet, arrival, found, (trigger, then));
@@ -450,13 +452,14 @@ impl<B: PacketBuf> Pipeline<B> {
         Some((choice.target, choice.fail_open))
     }
 
-    /// The first packet of a flow, or of what is left of one.
+    /// The first packet of a flow, or of what is left of one. There is no flow if it cannot go on.
     fn new_flow(
         &mut self,
         forwarding: &Forwarding,
         packet: B,
         arrival: &Arrival,
         (debts, rejoins): (Debts, bool),
+        can_go_on: Result<(), NotSplit>,
     ) {
         let chosen = self.choose(forwarding, arrival);
         let Some((target_id, fail_open)) = chosen else {
@@ -471,6 +474,9 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(target) = forwarding.targets.get(target_id.index()).and_then(Option::as_ref) else {
             return self.counters.dropped(DropReason::NoTarget);
         };
+        if let Err(why) = can_go_on {
+            return self.cannot_go_on(forwarding, packet, arrival, why); // M-2
+        }
         let header = arrival.link_header(&packet);
         let Some(link) = self.flows.link_of_new(arrival, header, self.now, &self.counters) else {
             return self.counters.dropped(DropReason::LinkTableFull);

@@ -75,27 +75,40 @@ impl<B: PacketBuf> Pipeline<B> {
         (target_id, target): (TargetId, &Target),
         cookie: Cookie,
     ) -> bool {
-        let room = room(forwarding.underlay.mtu);
-        let start = usize::from(arrival.link_len);
-        let ip = packet.bytes().get(start..start + arrival.packet.total_len as usize).unwrap_or_default();
-        match plan(ip, &arrival.packet, room) {
+        match plan_of(&packet, arrival, forwarding.underlay.mtu) {
             Ok(split) => {
                 let sent = self.send_pieces(forwarding, packet, arrival, (target_id, target), cookie, &split);
                 if let Err(reason) = sent {
                     self.counters.dropped(reason);
                 }
-                return sent.is_ok();
+                sent.is_ok()
             }
-            Err(NotSplit::DontFragment) => {
-                let error = IcmpError::TooBig { mtu: room };
+            Err(why) => {
+                self.cannot_go_on(forwarding, packet, arrival, why);
+                false
+            }
+        }
+    }
+
+    /// A packet that does not fit the target side and may not be split.
+    #[cold]
+    pub(super) fn cannot_go_on(
+        &mut self,
+        forwarding: &Forwarding,
+        packet: B,
+        arrival: &Arrival,
+        why: NotSplit,
+    ) {
+        match why {
+            NotSplit::DontFragment => {
+                let error = IcmpError::TooBig { mtu: room(forwarding.underlay.mtu) };
                 let source = speaker(forwarding, arrival.interface, &arrival.packet);
-                let way_back = (arrival.port, start);
+                let way_back = (arrival.port, usize::from(arrival.link_len));
                 self.tell(packet, way_back, &arrival.packet, error, source, DropReason::TooBigForTarget);
             }
-            Err(NotSplit::Malformed) => self.counters.dropped(DropReason::IpMalformed),
-            Err(NotSplit::NoRoom) => self.counters.dropped(DropReason::TooBigForTarget),
+            NotSplit::Malformed => self.counters.dropped(DropReason::IpMalformed),
+            NotSplit::NoRoom => self.counters.dropped(DropReason::TooBigForTarget),
         }
-        false
     }
 
     /// Sends a packet's pieces to the target under the flow's cookie and source port. If one
@@ -156,6 +169,23 @@ impl<B: PacketBuf> Pipeline<B> {
             }
         }
     }
+}
+
+/// Whether a packet can go to the target side, whole or in pieces. One that cannot begins no flow: it would take the room of
+/// one that can, and its sender tries again with less (M-2).
+#[inline]
+pub(super) fn can_go_on<B: PacketBuf>(packet: &B, arrival: &Arrival, mtu: u16) -> Result<(), NotSplit> {
+    match fits(arrival.packet.total_len, mtu) {
+        Some(_) => Ok(()),
+        None => plan_of(packet, arrival, mtu).map(|_| ()),
+    }
+}
+
+#[cold]
+fn plan_of<B: PacketBuf>(packet: &B, arrival: &Arrival, mtu: u16) -> Result<Split, NotSplit> {
+    let start = usize::from(arrival.link_len);
+    let ip = packet.bytes().get(start..start + arrival.packet.total_len as usize).unwrap_or_default();
+    plan(ip, &arrival.packet, room(mtu))
 }
 
 /// How a packet that is too large for the room there is goes on in pieces, if it may.

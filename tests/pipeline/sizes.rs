@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use flowgate::datapath::counters::{DropReason, IcmpAnswer, Outcome};
-use flowgate::id::TargetId;
+use flowgate::id::{GatewayId, TargetId};
 use flowgate::io::memory::MemoryBuf;
 
 use crate::harness::*;
@@ -134,7 +134,77 @@ fn nobody_is_told_about_what_must_not_be_answered() {
     let first = Segment { fragment: 0x6000, ..big(client(2, 0).udp()) };
     assert_eq!(bench.one(LEFT, &first.frame()).0, LEFT);
     let later = Segment { fragment: 0x4100, ..big(client(2, 0).udp()) };
+    assert_eq!(bench.dropped(LEFT, &later.frame()), DropReason::UnknownFlow, "the first has begun no flow");
+    bench.one(LEFT, &Segment { fragment: 0x6000, ..client(3, 0).udp() }.frame());
+    let later = Segment { fragment: 0x4100, ..big(client(3, 0).udp()) };
     assert_eq!(bench.dropped(LEFT, &later.frame()), DropReason::TooBigForTarget);
+    bench.assert_settled();
+}
+
+/// New flows, flows that made room, packets sent without state, entries in use.
+fn counted(bench: &Bench) -> [u64; 4] {
+    let all = &bench.counters[0];
+    let new = (0..3).map(|id| all.target(TargetId(id)).new_flows.get()).sum();
+    let stateless = all.gateway(GatewayId(0)).stateless_packets.get();
+    [new, all.flows_evicted.get(), stateless, all.flow_entries.get()]
+}
+
+// F-8, F-12, M-2
+#[test]
+fn what_cannot_go_on_begins_no_flow_and_takes_nobodys_room() {
+    for entries in [40, 64] {
+        let mut bench = Bench::with(3, 1, 64);
+        // Half of them half-open, which make room for others once there is none.
+        let flows: Vec<_> = (1..=entries as u16 / 2)
+            .flat_map(|port| [client(port, SYN).frame(), client(port, 0).udp().frame()])
+            .collect();
+        let cookies = |bench: &mut Bench| -> Vec<u32> {
+            flows.iter().map(|frame| cookie(&bench.one(LEFT, frame).1)).collect()
+        };
+        let before = cookies(&mut bench);
+        assert_eq!(counted(&bench), [entries, 0, 0, entries]);
+        for port in 5000..5200 {
+            let udp = |six, len| Segment { ports: (port, 80), ..sized(six, len) };
+            let syn = client(port, SYN).with_payload(&noise(1600));
+            for segment in [udp(false, 1533), udp(true, 1533), syn] {
+                bench.put(LEFT, &segment.frame());
+                bench.put(RIGHT, &segment.reversed().frame());
+            }
+        }
+        assert!(answers(&bench, IcmpAnswer::FragmentationNeeded) > 0);
+        assert!(answers(&bench, IcmpAnswer::PacketTooBig) > 0);
+        assert_eq!(counted(&bench), [entries, 0, 0, entries]);
+        // Nor where there is no telling its sender.
+        bench.mtu = 1300;
+        bench.publish();
+        assert_eq!(bench.dropped(LEFT, &sized(true, 1280).frame()), DropReason::TooBigForTarget);
+        assert_eq!(cookies(&mut bench), before, "all of them live on");
+        assert_eq!(counted(&bench), [entries, 0, 0, entries]);
+        // What may go on in pieces does begin one.
+        assert!(bench.put(LEFT, &may_be_split(sized(false, 1533)).frame()).len() > 1);
+        assert_eq!(counted(&bench)[0], entries + 1);
+        bench.assert_settled();
+    }
+}
+
+// F-9, F-14, M-2
+#[test]
+fn a_syn_that_cannot_go_on_ends_no_flow() {
+    let mut bench = Bench::new(1);
+    let flow = |flags| client(4000, flags);
+    for segment in [flow(SYN), flow(SYN | ACK).reversed(), flow(ACK), flow(RST)] {
+        let side = if segment.ports.0 == 4000 { LEFT } else { RIGHT };
+        bench.one(side, &segment.frame());
+    }
+    let closed = counted(&bench);
+    let syn = flow(SYN).with_payload(&noise(1600));
+    assert_eq!(bench.one(LEFT, &syn.frame()).1, error_about(&syn, 1532));
+    assert_eq!(counted(&bench), closed);
+    // Its end shows that the reset was forged, and the flow is as it was.
+    bench.one(LEFT, &flow(ACK).frame());
+    bench.pass(20_000);
+    bench.one(LEFT, &flow(ACK).frame());
+    assert_eq!(counted(&bench), closed);
     bench.assert_settled();
 }
 
