@@ -37,24 +37,36 @@ impl Counter {
     /// Adds `n`. Only the owning worker calls this.
     #[inline]
     pub fn add(&self, n: u64) {
+        if cfg!(without = "counters") {
+            return;
+        }
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
     /// Takes `n` off a gauge. Only the owning worker calls this.
     #[inline]
     pub fn sub(&self, n: u64) {
+        if cfg!(without = "counters") {
+            return;
+        }
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
     }
 
     /// Sets a gauge. Only the owning worker calls this.
     #[inline]
     pub fn set(&self, n: u64) {
+        if cfg!(without = "counters") {
+            return;
+        }
         self.0.store(n, Ordering::Relaxed);
     }
 
     /// Raises a high-water mark. Only the owning worker calls this.
     #[inline]
     pub fn raise(&self, n: u64) {
+        if cfg!(without = "counters") {
+            return;
+        }
         if n > self.0.load(Ordering::Relaxed) {
             self.set(n);
         }

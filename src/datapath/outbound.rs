@@ -1,6 +1,7 @@
 //! What leaves a worker: packets to ports, and packets to the workers that own them.
 //!
-//! A packet is counted when the port has taken it. What a port does not take at once is dropped and
+//! A packet is counted when the port has taken it; by its target when it is made ready, which is taken off again before
+//! anybody sees it where the port does not take it. What a port does not take at once is dropped and
 //! counted: waiting for it would hold up every other packet.
 
 use std::collections::VecDeque;
@@ -8,11 +9,17 @@ use std::collections::VecDeque;
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer};
 
-use super::counters::{DropReason, IcmpAnswer, Outcome, ResetTrigger, WorkerCounters};
+mod fate;
+mod queue;
+
+pub use fate::{Delivery, Fate, Note};
+
+use super::counters::{DropReason, WorkerCounters};
 use super::fragments::{First, HELD};
 use super::unposted::Unposted;
-use crate::id::{GatewayId, PortId, TargetId, WorkerId};
+use crate::id::{PortId, WorkerId};
 use crate::io::{BURST, BoxedBurst, Burst, PacketBuf, PortQueue};
+use queue::TransmitQueue;
 
 /// Packets that fit into the ring from one worker to another.
 pub const HANDOFF_RING: usize = 1024;
@@ -22,144 +29,13 @@ pub const HANDOFF_RING: usize = 1024;
 /// no more than that.
 pub const SPILL: usize = HELD;
 
-/// What a packet that is about to be sent is, and so what is counted when it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Goes to an appliance.
-    Forwarded {
-        /// The appliance.
-        target: TargetId,
-        /// Bytes of the inner packet.
-        bytes: u32,
-    },
-    /// Leaves by its endpoint.
-    Delivered {
-        /// The appliance that returned it.
-        target: TargetId,
-        /// Bytes of the inner packet.
-        bytes: u32,
-    },
-    /// Is a fragment that the gateway made of a packet too large for where it goes (M-2). The last one of a
-    /// packet has the fate of the whole instead: a port takes packets in order, so when the last has left, all
-    /// have, and the packet that came in is counted once.
-    Piece,
-    /// Crosses a wire untouched.
-    Crossed,
-    /// Is an ICMP error of the gateway's own (M-2, W-6).
-    Error(IcmpAnswer),
-    /// Comes from the host's network stack.
-    FromHost,
-    /// Is a reset.
-    Answered {
-        /// What made us send it.
-        trigger: ResetTrigger,
-        /// The load balancer.
-        gateway: GatewayId,
-        /// The flow's target, if there was a flow.
-        target: Option<TargetId>,
-    },
-    /// Is a reset that no packet which came in has become. It has no outcome: C-1 is of packets
-    /// that came in.
-    Told {
-        /// The load balancer.
-        gateway: GatewayId,
-        /// The flow's target.
-        target: TargetId,
-    },
-}
-
-impl Fate {
-    /// Counts a packet that has left; [`count_sent`] has the two kinds that nearly all are of.
-    #[cold]
-    fn count(self, counters: &WorkerCounters) {
-        match self {
-            Fate::Forwarded { .. } | Fate::Delivered { .. } => {}
-            Fate::Piece => counters.fragments_sent.add(1),
-            Fate::Crossed => counters.ended(Outcome::Crossed),
-            Fate::Error(answer) => {
-                counters.ended(Outcome::Answered);
-                counters.icmp_answers[answer.index()].add(1);
-            }
-            Fate::FromHost => counters.ended(Outcome::FromHost),
-            Fate::Answered { trigger, gateway, target } => {
-                counters.ended(Outcome::Answered);
-                counters.gateway(gateway).resets[trigger.index()].add(1);
-                if let Some(target) = target {
-                    counters.target(target).resets[trigger.index()].add(1);
-                }
-            }
-            Fate::Told { gateway, target } => {
-                let trigger = ResetTrigger::Proactive.index();
-                counters.gateway(gateway).resets[trigger].add(1);
-                counters.target(target).resets[trigger].add(1);
-            }
-        }
-    }
-
-    /// Whether a packet that came in is settled with it (C-1).
-    pub(super) fn settles(self) -> bool {
-        !matches!(self, Fate::Piece | Fate::Told { .. })
-    }
-
-    /// Counts a packet that does not leave: the port did not take it, say.
-    #[cold]
-    pub(super) fn count_unsent(self, reason: DropReason, counters: &WorkerCounters) {
-        match self {
-            Fate::Told { .. } => counters.resets_unsent.add(1),
-            // No packet that came in: the last piece is.
-            Fate::Piece => {}
-            _ => counters.dropped(reason),
-        }
-    }
-}
-
-/// Counts packets that have left, at so many cycles. The two outcomes that nearly all have are added up first.
-#[inline]
-fn count_sent(fates: &[Fate], at_cycles: u64, counters: &WorkerCounters, unposted: &mut Unposted) {
-    let (mut delivered, mut others) = (0, 0);
-    for fate in fates {
-        match *fate {
-            Fate::Forwarded { target, bytes } => unposted.sent(target, bytes),
-            Fate::Delivered { target, bytes } => {
-                delivered += 1;
-                unposted.came_back(target, bytes, at_cycles);
-            }
-            other => {
-                others += 1;
-                other.count(counters);
-            }
-        }
-    }
-    counters.outcomes[Outcome::Forwarded.index()].add(fates.len() as u64 - delivered - others);
-    counters.outcomes[Outcome::Delivered.index()].add(delivered);
-}
-
-/// Packets waiting for the end of the burst, for one port.
-struct TransmitQueue<B> {
-    packets: BoxedBurst<B>,
-    /// By the packets' places.
-    fates: [Fate; BURST],
-    /// The port did not take all that it was last given: it gets no more of this burst, so that what it
-    /// takes of a burst is the front of it.
-    full: bool,
-}
-
-impl<B> TransmitQueue<B> {
-    /// Gives the packet back if there is no room.
-    #[inline]
-    fn push(&mut self, packet: B, fate: Fate) -> Result<(), B> {
-        let Some(place) = self.fates.get_mut(self.packets.len()) else { return Err(packet) };
-        *place = fate;
-        self.packets.push(packet);
-        Ok(())
-    }
-}
-
 /// Packets waiting for the end of the burst, by port.
 pub struct Outbound<B> {
     queues: Box<[TransmitQueue<B>]>,
     /// Whether any of them has packets: between bursts none has.
     queued: bool,
+    /// Whether any had in this round.
+    left: bool,
     /// What found its port's queue full, in order. Of fixed size.
     spilled: VecDeque<(PortId, B, Fate)>,
     /// When this round began, in cycles of the workers' clock.
@@ -171,12 +47,11 @@ pub struct Outbound<B> {
 impl<B: PacketBuf> Outbound<B> {
     /// Queues for so many ports.
     pub fn new(ports: usize) -> Outbound<B> {
-        let queue =
-            |_| TransmitQueue { packets: BoxedBurst::default(), fates: [Fate::Piece; BURST], full: false };
-        let queues = (0..ports).map(queue).collect();
+        let queues = (0..ports).map(|_| TransmitQueue::default()).collect();
         Outbound {
             queues,
             queued: false,
+            left: false,
             spilled: VecDeque::with_capacity(SPILL),
             round_began: 0,
             unposted: Unposted::default(),
@@ -189,21 +64,36 @@ impl<B: PacketBuf> Outbound<B> {
         self.round_began = cycles;
     }
 
-    /// Where the fates of the packets that a port will be given next are noted, in order, as far as there is
-    /// room.
+    /// A round is over that was given more than half a burst (`is_busy`) while there were targets below `end`.
     #[inline]
-    pub fn free_fates(&mut self, port: PortId) -> &mut [Fate] {
-        let Some(queue) = self.queues.get_mut(port.index()) else { return &mut [] };
-        queue.fates.get_mut(queue.packets.len()..).unwrap_or_default()
+    pub fn end_round(&mut self, is_busy: bool, end: usize, counters: &WorkerCounters) {
+        self.unposted.end_round(std::mem::take(&mut self.left), is_busy, end, counters);
     }
 
-    /// Takes the first `count` packets of a burst, whose fates were noted. A whole burst stays where it is: the queue and the
-    /// caller exchange theirs.
+    /// Where the packets that go to targets by a port are noted next, in order, as far as there is room.
     #[inline]
+    pub fn free_notes(&mut self, port: PortId) -> &mut [Note] {
+        let Some(queue) = self.queues.get_mut(port.index()) else { return &mut [] };
+        queue.notes.get_mut(queue.packets.len()..).unwrap_or_default()
+    }
+
+    /// Takes the first `count` packets of a burst, which were noted, and counts them by target. A whole burst stays where it
+    /// is: the queue and the caller exchange theirs.
+    #[inline(always)]
     pub fn take_noted(&mut self, port: PortId, burst: &mut BoxedBurst<B>, count: usize) {
         let Some(queue) = self.queues.get_mut(port.index()) else { return };
         self.queued = true;
-        if queue.packets.is_empty() && count == burst.len() {
+        let begin = queue.packets.len();
+        let notes = queue.notes.get(begin..begin + count).unwrap_or_default();
+        self.unposted.sent_all(notes);
+        if begin > 0 {
+            for (fate, note) in queue.fates.iter_mut().skip(begin).zip(notes) {
+                *fate = note.forwarded();
+            }
+            return queue.packets.extend(burst.drain(..count));
+        }
+        (queue.noted, queue.notes_are_back) = (count, false);
+        if count == burst.len() {
             std::mem::swap(&mut queue.packets, burst);
         } else {
             queue.packets.extend(burst.drain(..count));
@@ -214,7 +104,12 @@ impl<B: PacketBuf> Outbound<B> {
     pub fn take_noted_one(&mut self, port: PortId, packet: B) {
         if let Some(queue) = self.queues.get_mut(port.index()) {
             self.queued = true;
-            queue.packets.push(packet);
+            let place = queue.packets.len();
+            if let (Some(note), Some(fate)) = (queue.notes.get(place), queue.fates.get_mut(place)) {
+                self.unposted.sent(note.target, note.bytes);
+                *fate = note.forwarded();
+                queue.packets.push(packet);
+            }
         }
     }
 
@@ -223,8 +118,15 @@ impl<B: PacketBuf> Outbound<B> {
     /// would drop it.
     #[inline]
     pub fn send(&mut self, port: PortId, packet: B, fate: Fate, counters: &WorkerCounters) {
+        fate.count_queued(self.round_began, &mut self.unposted);
+        self.queue(port, packet, fate, counters);
+    }
+
+    /// The same of one that is counted.
+    #[inline]
+    fn queue(&mut self, port: PortId, packet: B, fate: Fate, counters: &WorkerCounters) {
         let Some(queue) = self.queues.get_mut(port.index()) else {
-            return fate.count_unsent(DropReason::PortUnused, counters);
+            return fate.refuse(DropReason::PortUnused, counters, &mut self.unposted);
         };
         self.queued = true;
         if let Err(packet) = queue.push(packet, fate) {
@@ -232,33 +134,44 @@ impl<B: PacketBuf> Outbound<B> {
         }
     }
 
-    /// Takes the first `count` packets of a burst, whose ports and fates `ways` has in order. A burst that is all for
-    /// one port stays as it is.
-    #[inline]
-    pub fn send_from_front(
+    /// Takes the first packets of a burst, which came back from targets and leave by these ways, in order, and counts them by
+    /// target. A burst that is all for one port stays as it is.
+    #[inline(always)]
+    pub fn deliver_from_front(
         &mut self,
         burst: &mut BoxedBurst<B>,
-        count: usize,
-        ways: impl Iterator<Item = (PortId, Fate)> + Clone,
+        ways: &[impl AsRef<Delivery>],
         counters: &WorkerCounters,
     ) {
-        if count == burst.len()
-            && let Some((port, _)) = ways.clone().next()
+        let Some(first) = ways.first() else { return };
+        let port = first.as_ref().port;
+        if ways.len() == burst.len()
             && let Some(queue) = self.queues.get_mut(port.index())
             && queue.packets.is_empty()
         {
             let mut all_alike = true;
-            for (place, (leaves_by, fate)) in queue.fates.iter_mut().zip(ways.clone()) {
-                *place = fate;
+            for (place, way) in queue.notes.iter_mut().zip(ways) {
+                let Delivery { port: leaves_by, note } = *way.as_ref();
+                if !cfg!(without = "notes") {
+                    *place = note;
+                }
                 all_alike &= leaves_by == port;
+                self.unposted.came_back(note.target, note.bytes, self.round_began);
             }
             if all_alike {
                 self.queued = true;
+                (queue.noted, queue.notes_are_back) = (ways.len(), true);
                 return std::mem::swap(&mut queue.packets, burst);
             }
+        } else {
+            for way in ways {
+                let Delivery { note, .. } = *way.as_ref();
+                self.unposted.came_back(note.target, note.bytes, self.round_began);
+            }
         }
-        for (packet, (port, fate)) in burst.drain(..count).zip(ways) {
-            self.send(port, packet, fate, counters);
+        for (packet, way) in burst.drain(..ways.len()).zip(ways) {
+            let Delivery { port, note } = *way.as_ref();
+            self.queue(port, packet, note.delivered(), counters);
         }
     }
 
@@ -267,7 +180,7 @@ impl<B: PacketBuf> Outbound<B> {
         if self.spilled.len() < SPILL {
             self.spilled.push_back((port, packet, fate));
         } else {
-            fate.count_unsent(DropReason::TransmitFull, counters);
+            fate.refuse(DropReason::TransmitFull, counters, &mut self.unposted);
         }
     }
 
@@ -286,11 +199,11 @@ impl<B: PacketBuf> Outbound<B> {
 
     /// The same, while `seen` looks at what leaves.
     #[inline]
-    pub fn flush_seen<Q: PortQueue<Buf = B>>(
+    pub fn flush_seen<Q: PortQueue<Buf = B>, S: Departures<B>>(
         &mut self,
         ports: &mut [Q],
         counters: &WorkerCounters,
-        seen: &mut impl Departures<B>,
+        seen: &mut S,
     ) {
         self.flush_queues(ports, counters, seen);
         if !self.spilled.is_empty() {
@@ -308,7 +221,7 @@ impl<B: PacketBuf> Outbound<B> {
     pub fn last_of(&self, port: usize) -> Option<(&B, Fate)> {
         let queue = self.queues.get(port)?;
         let place = queue.packets.len().checked_sub(1)?;
-        Some((queue.packets.get(place)?, *queue.fates.get(place)?))
+        Some((queue.packets.get(place)?, queue.fate(place)?))
     }
 
     /// How many packets found their port's queue full.
@@ -321,13 +234,13 @@ impl<B: PacketBuf> Outbound<B> {
         self.spilled.back().map(|(_, packet, fate)| (packet, *fate))
     }
 
-    fn flush_queues<Q: PortQueue<Buf = B>>(
+    fn flush_queues<Q: PortQueue<Buf = B>, S: Departures<B>>(
         &mut self,
         ports: &mut [Q],
         counters: &WorkerCounters,
-        seen: &mut impl Departures<B>,
+        seen: &mut S,
     ) {
-        self.queued = false;
+        (self.queued, self.left) = (false, true);
         for (number, (queue, port)) in self.queues.iter_mut().zip(ports).enumerate() {
             if queue.packets.is_empty() {
                 continue;
@@ -335,26 +248,24 @@ impl<B: PacketBuf> Outbound<B> {
             let count = queue.packets.len();
             #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 65,536 ports")]
             let id = PortId(number as u16);
-            seen.leaving(id, &queue.packets, queue.fates.get(..count).unwrap_or_default());
+            if S::LOOKS {
+                queue.name_noted();
+                seen.leaving(id, &queue.packets, queue.fates.get(..count).unwrap_or_default());
+            }
             let sent = port.transmit(&mut queue.packets);
             seen.left(sent);
             queue.full = sent < count;
-            let fates = queue.fates.get(..count).unwrap_or_default();
-            let (left, stayed) = fates.split_at_checked(sent).unwrap_or((fates, &[]));
-            count_sent(left, self.round_began, counters, &mut self.unposted);
-            for fate in stayed {
-                fate.count_unsent(DropReason::TransmitFull, counters);
-            }
+            queue.settle(count, sent, counters, &mut self.unposted);
             queue.packets.clear();
         }
     }
 
     #[cold]
-    fn flush_spilled<Q: PortQueue<Buf = B>>(
+    fn flush_spilled<Q: PortQueue<Buf = B>, S: Departures<B>>(
         &mut self,
         ports: &mut [Q],
         counters: &WorkerCounters,
-        seen: &mut impl Departures<B>,
+        seen: &mut S,
     ) {
         while !self.spilled.is_empty() {
             // At least one fits, as the queues are empty.
@@ -362,7 +273,7 @@ impl<B: PacketBuf> Outbound<B> {
                 match self.queues.get_mut(port.index()) {
                     Some(queue) if queue.full => {
                         seen.refused(port, &packet, fate);
-                        fate.count_unsent(DropReason::TransmitFull, counters);
+                        fate.refuse(DropReason::TransmitFull, counters, &mut self.unposted);
                     }
                     Some(queue) => {
                         if let Err(packet) = queue.push(packet, fate) {
@@ -370,7 +281,7 @@ impl<B: PacketBuf> Outbound<B> {
                             break;
                         }
                     }
-                    None => fate.count_unsent(DropReason::PortUnused, counters),
+                    None => fate.refuse(DropReason::PortUnused, counters, &mut self.unposted),
                 }
             }
             self.flush_queues(ports, counters, seen);
@@ -380,6 +291,9 @@ impl<B: PacketBuf> Outbound<B> {
 
 /// Who looks at packets as they leave.
 pub trait Departures<B> {
+    /// Whether it does.
+    const LOOKS: bool = true;
+
     /// A port is about to be given these.
     fn leaving(&mut self, port: PortId, packets: &[B], fates: &[Fate]);
 
@@ -395,6 +309,8 @@ pub trait Departures<B> {
 
 /// Nobody: as if it were not there.
 impl<B> Departures<B> for () {
+    const LOOKS: bool = false;
+
     #[inline(always)]
     fn leaving(&mut self, _: PortId, _: &[B], _: &[Fate]) {}
 
@@ -527,52 +443,4 @@ impl<B> Handoff<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::io::memory::MemoryBuf;
-
-    // F-2
-    #[test]
-    fn no_worker_that_hands_over_ever_so_much_starves_the_others() {
-        let counters = WorkerCounters::default();
-        let mut ends = Handoff::mesh(3);
-        for sender in [0, 1] {
-            for _ in 0..3 * BURST {
-                let packet = MemoryBuf::new(&[sender]);
-                ends[usize::from(sender)].give(WorkerId(2), PortId(0), packet, &counters);
-            }
-        }
-        let mut senders = Vec::new();
-        let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
-        while ends[2].take(&mut burst, &mut stages).is_some() {
-            senders.push(burst[0].bytes()[0]);
-            assert!(burst.iter().all(|packet| packet.bytes() == burst[0].bytes()));
-            burst.clear();
-        }
-        assert_eq!(senders, [0, 1, 0, 1, 0, 1]);
-    }
-
-    #[test]
-    fn the_fullest_ring_tells_how_full_it_is_and_was() {
-        let counters = WorkerCounters::default();
-        let mut ends = Handoff::mesh(3);
-        let give = |ends: &mut [Handoff<MemoryBuf>], sender: usize, count| {
-            for _ in 0..count {
-                ends[sender].give(WorkerId(2), PortId(0), MemoryBuf::new(&[0]), &counters);
-            }
-        };
-        assert_eq!((ends[2].capacity(), ends[2].fill()), (HANDOFF_RING, (0, 0)));
-        give(&mut ends, 0, 100);
-        give(&mut ends, 1, 70);
-        assert_eq!(ends[2].fill(), (100, 0), "none was taken yet");
-        let (mut burst, mut stages) = (Burst::new(), ArrayVec::new());
-        while ends[2].take(&mut burst, &mut stages).is_some() {
-            burst.clear();
-        }
-        assert_eq!(ends[2].fill(), (0, 100));
-        give(&mut ends, 1, HANDOFF_RING + 9);
-        assert_eq!(ends[2].fill(), (HANDOFF_RING, 0));
-        assert_eq!(counters.drops[DropReason::HandoffFull.index()].get(), 9);
-        assert_eq!(Handoff::<MemoryBuf>::mesh(1)[0].capacity(), 0);
-    }
-}
+mod tests;

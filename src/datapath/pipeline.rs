@@ -55,7 +55,7 @@ use super::icmp_errors::Allowance;
 use super::judging::verdict_of;
 use super::messages::FromWorker;
 use super::neighbours::Neighbours;
-use super::outbound::{Fate, Handoff, Outbound, Stage};
+use super::outbound::{Delivery, Fate, Handoff, Outbound, Stage};
 use super::rates::Rates;
 use super::returned::{Onward, Way};
 use super::sizes::{can_go_on, clamp_mss, fits};
@@ -117,8 +117,8 @@ pub struct Pipeline<B> {
     pub fast_path: bool,
     /// Whether the control core is told of new TCP flows.
     pub tells_begun: bool,
-    /// Whether there is a capture: looked at once a burst.
-    pub watching: bool,
+    /// Whether there is a capture: looked at once a burst, by `is_watched`.
+    pub(super) watching: bool,
     /// The captures; there but while a packet is told of.
     pub watch: Option<Box<Watch>>,
     /// The time, read once a round.
@@ -667,8 +667,7 @@ impl<B: PacketBuf> Pipeline<B> {
         self.counters.lookups_by_cookie.add((burst.len() - no_cookie) as u64);
         let ready = self.express_back(forwarding, burst, lanes);
         self.count_back(burst, lanes, ready);
-        let ways = lanes.iter().map(|lane| (lane.leaves_by, lane.fate));
-        self.outbound.send_from_front(burst, ready, ways, &self.counters);
+        self.outbound.deliver_from_front(burst, lanes.get(..ready).unwrap_or_default(), &self.counters);
         if !burst.is_empty() {
             let rest = lanes.get_mut(ready..).unwrap_or_default();
             self.mixed_answers(forwarding, (port, steered), burst, (rest, careful));
@@ -715,7 +714,8 @@ impl<B: PacketBuf> Pipeline<B> {
                 let ready = self.express_back(forwarding, packets.as_mut_slice(), lanes);
                 self.count_back(packets.as_slice(), lanes, ready);
                 for (packet, lane) in packets.by_ref().zip(lanes.iter()).take(ready) {
-                    self.outbound.send(lane.leaves_by, packet, lane.fate, &self.counters);
+                    let Delivery { port, note } = lane.way;
+                    self.outbound.send(port, packet, note.delivered(), &self.counters);
                 }
                 lanes = lanes.get_mut(ready..).unwrap_or_default();
             }

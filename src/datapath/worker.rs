@@ -276,7 +276,7 @@ impl<Q: PortQueue> Worker<Q> {
         }
         self.received = Some(burst);
         self.pipeline.fragments.expire(self.pipeline.now, &self.pipeline.counters);
-        if self.pipeline.watching {
+        if self.pipeline.is_watched() {
             self.pipeline.tell_lost(&self.forwarding);
         }
         let from_host = self.pipeline.from_host(&self.forwarding);
@@ -286,7 +286,7 @@ impl<Q: PortQueue> Worker<Q> {
         self.flush();
         let (handled, end) = (handled + from_host, self.forwarding.targets.len());
         let Pipeline { outbound, counters, .. } = &mut self.pipeline;
-        outbound.unposted.end_round(handled > 0, handled > BURST / 2, end, counters);
+        outbound.end_round(handled > BURST / 2, end, counters);
         self.age();
         self.scan();
         if self.has_flow_log() {
@@ -321,7 +321,7 @@ impl<Q: PortQueue> Worker<Q> {
         if !self.pipeline.outbound.has_queued() {
             return;
         }
-        if self.pipeline.watching {
+        if self.pipeline.is_watched() {
             self.flush_watched();
         } else {
             self.pipeline.outbound.flush(&mut self.ports, &self.pipeline.counters);
@@ -393,12 +393,16 @@ impl<Q: PortQueue> Worker<Q> {
 
     #[inline(never)]
     fn process_some(&mut self, port: PortId, burst: &mut BoxedBurst<Q::Buf>, steered: bool) {
-        if self.pipeline.watching {
+        // Asked once, for both.
+        if self.pipeline.is_watched() {
             self.pipeline.process_watched(&self.forwarding, port, burst, steered);
-        } else {
-            self.pipeline.process(&self.forwarding, port, burst, steered);
+            return self.flush();
         }
-        self.flush();
+        let Worker { pipeline, ports, forwarding, .. } = self;
+        pipeline.process(forwarding, port, burst, steered);
+        if pipeline.outbound.has_queued() {
+            pipeline.outbound.flush(ports, &pipeline.counters);
+        }
     }
 
     fn take_messages(&mut self) {
@@ -514,7 +518,7 @@ impl<Q: PortQueue> Worker<Q> {
             self.aged_at = now;
             self.count_states();
             self.show_fills();
-            if self.pipeline.watching {
+            if self.pipeline.is_watched() {
                 self.pipeline.end_captures();
             }
             let Pipeline { flows, counters, .. } = &self.pipeline;

@@ -120,6 +120,12 @@ impl Watch {
 }
 
 impl<B: PacketBuf> Pipeline<B> {
+    /// Whether there is a capture.
+    #[inline(always)]
+    pub fn is_watched(&self) -> bool {
+        !cfg!(without = "captures") && self.watching
+    }
+
     /// A capture begins. One too many is sent back at once, which ends it.
     #[cold]
     pub fn begin_capture(&mut self, capture: Box<Capture>) -> Result<(), Box<Capture>> {
@@ -170,7 +176,7 @@ impl<B: PacketBuf> Pipeline<B> {
     /// its link header. `arriving`: just now, and not to another worker.
     #[inline]
     pub fn watch_from(&mut self, forwarding: &Forwarding, port: Option<PortId>, packet: &B, arriving: bool) {
-        if self.watching {
+        if self.is_watched() {
             self.begin_packet(forwarding, port, packet, arriving);
         }
     }
@@ -178,7 +184,7 @@ impl<B: PacketBuf> Pipeline<B> {
     /// The packet was handled.
     #[inline]
     pub fn watch_end(&mut self, forwarding: &Forwarding) {
-        if self.watching {
+        if self.is_watched() {
             self.end_packet(forwarding);
         }
     }

@@ -2,11 +2,11 @@
 
 use super::super::flows::{Flows, is_live};
 use super::super::forwarding::{Forwarding, PortRole};
-use super::super::outbound::Fate;
+use super::super::outbound::{Delivery, Note};
 use super::super::pipeline::Pipeline;
 use super::{Course, FRONT_LEN, TURNS, key_of_v6};
 use crate::flow::{Cookie, Direction, FlowKey, Table};
-use crate::id::PortId;
+use crate::id::{PortId, TargetId};
 use crate::io::isa::{Isa, Stage};
 use crate::io::{BURST, PacketBuf};
 use crate::wire::geneve::outer::OUTER_LEN;
@@ -22,9 +22,7 @@ pub struct AnswerLane {
     /// Which way it goes through the stages; it is never a follower.
     pub course: Course,
     /// Where it leaves, once it is ready.
-    pub leaves_by: PortId,
-    /// What it is then.
-    pub fate: Fate,
+    pub way: Delivery,
 }
 
 /// The lanes of a burst of answers.
@@ -32,8 +30,17 @@ pub type AnswerLanes = Box<[AnswerLane; BURST]>;
 
 impl AnswerLane {
     /// What no packet was read into.
-    pub const EMPTY: AnswerLane =
-        AnswerLane { cookie: Cookie(0), course: Course::Unread, leaves_by: PortId(0), fate: Fate::Piece };
+    pub const EMPTY: AnswerLane = AnswerLane {
+        cookie: Cookie(0),
+        course: Course::Unread,
+        way: Delivery { port: PortId(0), note: Note { target: TargetId(0), bytes: 0 } },
+    };
+}
+
+impl AsRef<Delivery> for AnswerLane {
+    fn as_ref(&self) -> &Delivery {
+        &self.way
+    }
 }
 
 /// First stage of answers: asks for their flows' entries and reads them plainly; returns whether there are any
@@ -158,7 +165,7 @@ impl<B: PacketBuf> Stage for ExpressBack<'_, B> {
             }
             let Some(front) = packet.replace_front(FRONT_LEN, len.into()) else { break };
             header.write(front);
-            (lane.leaves_by, lane.fate) = (*peer, Fate::Delivered { target: target_id, bytes: len.into() });
+            lane.way = Delivery { port: *peer, note: Note { target: target_id, bytes: len.into() } };
             ready += 1;
         }
         ready

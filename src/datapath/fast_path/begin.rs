@@ -3,7 +3,7 @@
 use super::super::conditions::Conditions;
 use super::super::forwarding::{Condition, Forwarding, Target};
 use super::super::opening::Opening;
-use super::super::outbound::Fate;
+use super::super::outbound::Note;
 use super::super::pipeline::Pipeline;
 use super::{LINK_LEN, Lane, Wire};
 use crate::balance::Choice;
@@ -29,13 +29,13 @@ impl<B: PacketBuf> Pipeline<B> {
         self.isa.run(Begin { pipeline: self, forwarding, wire, packets, lanes, before })
     }
 
-    /// Tells the control core of the flows that were begun here: those of these lanes, whose fates are noted behind so
+    /// Tells the control core of the flows that were begun here: those of these lanes, which are noted behind so
     /// many others.
     #[cold]
     pub(in super::super) fn tell_begun_run(&mut self, wire: &Wire<'_>, lanes: &[Lane], before: usize) {
         for (place, lane) in lanes.iter().enumerate() {
-            let fate = self.outbound.free_fates(wire.underlay.port).get(before + place).copied();
-            if let Some(Fate::Forwarded { target, .. }) = fate {
+            let note = self.outbound.free_notes(wire.underlay.port).get(before + place).copied();
+            if let Some(Note { target, .. }) = note {
                 self.tell_begun(&lane.key, lane.direction, target);
             }
         }
@@ -110,11 +110,11 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
         }
         flows.table.look_ahead(count);
         let cookies = flows.table.own_cookies();
-        let fates = outbound.free_fates(wire.underlay.port).iter_mut().skip(before);
+        let notes = outbound.free_notes(wire.underlay.port).iter_mut().skip(before);
         let mut opening = Opening::new(flows, counters, wire.endpoint_id, count);
         let (mut ready, mut without_state) = (0, 0);
         let packets = packets.iter_mut().zip(lanes).take(count as usize);
-        for (((packet, lane), choice_hash), fate) in packets.zip(hashes).zip(fates) {
+        for (((packet, lane), choice_hash), note) in packets.zip(hashes).zip(notes) {
             let Some(target_id) = wire.choose(choice_hash, conditions) else { break };
             let Some(Some(target)) = forwarding.targets.get(target_id.index()) else { break };
             let Some(template) = &target.template else { break };
@@ -143,7 +143,9 @@ impl<B: PacketBuf> Stage for Begin<'_, B> {
             };
             let source_port = wire.underlay.source_port(template, *worker, hash);
             template.write_before(wire.head(lane), front, (lane.total_len, source_port, cookie.0));
-            *fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };
+            if !cfg!(without = "notes") {
+                *note = Note { target: target_id, bytes: lane.total_len };
+            }
             ready += 1;
         }
         drop(opening);

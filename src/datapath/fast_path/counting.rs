@@ -2,7 +2,6 @@
 //! ready, so that the stages themselves know nothing of it.
 
 use super::super::flow_log::FlowLog;
-use super::super::outbound::Fate;
 use super::{AnswerLane, Lane};
 use crate::flow::{Direction, Entry, Table};
 use crate::io::PacketBuf;
@@ -39,9 +38,7 @@ pub fn count_answers<B: PacketBuf>(log: &mut FlowLog, table: &Table, packets: &[
     // All lines are asked for first; when the burst is read would gain nothing here.
     of_flows().for_each(|(id, ..)| log.prefetch(id));
     for (id, packet, lane) in of_flows() {
-        if let Fate::Delivered { bytes, .. } = lane.fate {
-            log.count_back(id, direction_of(table.entry(id), packet.bytes()), bytes);
-        }
+        log.count_back(id, direction_of(table.entry(id), packet.bytes()), lane.way.note.bytes);
     }
 }
 

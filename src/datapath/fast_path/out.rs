@@ -1,7 +1,7 @@
 //! From a client or a server to an appliance: the packets of flows that go on.
 
 use super::super::forwarding::Forwarding;
-use super::super::outbound::Fate;
+use super::super::outbound::Note;
 use super::super::pipeline::Pipeline;
 use super::super::steering::any_source_port;
 use super::{LINK_LEN, Lane, MARKS, TURNS, Wire};
@@ -11,7 +11,7 @@ use crate::wire::geneve::outer::OuterTemplate;
 
 impl<B: PacketBuf> Pipeline<B> {
     /// Third stage: makes packets ready for their flows' targets, in place and from the front, until one needs
-    /// more than that; returns how many. What they are is noted in the port's queue, behind `before` others, which
+    /// more than that; returns how many. They are noted in the port's queue, behind `before` others, which
     /// then [takes](super::outbound::Outbound::take_noted) them.
     pub(in super::super) fn express(
         &mut self,
@@ -54,11 +54,11 @@ impl<B: PacketBuf, P: Fn(&OuterTemplate, u64) -> u16> Stage for Express<'_, B, P
     fn run(self) -> usize {
         let Express { pipeline, forwarding, wire, packets, lanes, before, port_of } = self;
         let Pipeline { flows, conditions, outbound, now, .. } = pipeline;
-        let fates = outbound.free_fates(wire.underlay.port).iter_mut().skip(before);
+        let notes = outbound.free_notes(wire.underlay.port).iter_mut().skip(before);
         let cookies = flows.table.own_cookies();
         let (now, targets) = (*now, &*forwarding.targets);
         let mut ready = 0;
-        for ((packet, lane), fate) in packets.iter_mut().zip(lanes).zip(fates) {
+        for ((packet, lane), note) in packets.iter_mut().zip(lanes).zip(notes) {
             let Some((id, entry)) = flows.table.guessed_mut(lane.guess, &lane.key) else { break };
             // A packet stamped after now is in doubt.
             let silent_for = now.0.wrapping_sub(entry.last_seen.0);
@@ -87,7 +87,9 @@ impl<B: PacketBuf, P: Fn(&OuterTemplate, u64) -> u16> Stage for Express<'_, B, P
                 (lane.total_len, source_port, cookies.of(id, entry).0),
             );
             entry.last_seen = now;
-            *fate = Fate::Forwarded { target: target_id, bytes: lane.total_len };
+            if !cfg!(without = "notes") {
+                *note = Note { target: target_id, bytes: lane.total_len };
+            }
             ready += 1;
         }
         ready
