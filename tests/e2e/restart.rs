@@ -99,6 +99,12 @@ fn are_expedited() -> bool {
     std::fs::read_to_string("/sys/kernel/rcu_expedited").is_ok_and(|value| value.trim() != "0")
 }
 
+/// The packet sockets in the gateway's network namespace.
+fn packet_sockets(lab: &Lab) -> usize {
+    let table = std::fs::read_to_string(format!("/proc/{}/net/packet", lab.gateway().id()));
+    table.expect("packet sockets are listed").lines().count() - 1
+}
+
 fn restarted(workers: usize, end: End) {
     let mut lab = Lab::new(3);
     lab.keep_tables(workers);
@@ -126,6 +132,8 @@ fn restarted(workers: usize, end: End) {
     };
     let before = known(&lab);
     assert_eq!(before.len(), IDLE + 1);
+    let sockets = packet_sockets(&lab);
+    assert!(sockets >= 3 * workers, "{sockets}");
 
     let began = Instant::now();
     match end {
@@ -137,6 +145,10 @@ fn restarted(workers: usize, end: End) {
     let serves = began.elapsed();
     // Other daemons of the tests turn it on, too, for as long.
     wait_for("the kernel's grace periods to be as ever", PATIENCE, || (!are_expedited()).then_some(()));
+    // The end of a process waits for none of its packet sockets, and none is left.
+    wait_for("the sockets of the daemon before to be gone", PATIENCE, || {
+        (packet_sockets(&lab) == sockets).then_some(())
+    });
     // F-5, F-11: the same flows, each on its target and under its cookie.
     assert_eq!(known(&lab), before);
     // H-9

@@ -8,7 +8,9 @@ use flowgate::control::node::{self, HugePages, NodeConfig};
 use flowgate::control::sizing::{self, HOST_PACKETS, POOL_CACHE, may_need_taps};
 use flowgate::control::socket::views::{PortCapabilities, PortView, RssCapabilities};
 use flowgate::id::QueueId;
-use flowgate::io::dpdk::{Eal, Link, Mempool, MempoolConfig, Offloads, Port, PortConfig, Prefault, Queue};
+use flowgate::io::dpdk::{
+    Eal, InFlight, Link, Mempool, MempoolConfig, Offloads, Port, PortConfig, Prefault, Queue,
+};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::hugepages;
 
@@ -29,6 +31,8 @@ pub struct Devices {
     pub host_pool: Option<Mempool>,
     /// DPDK; an idle node does without.
     pub eal: Option<Eal>,
+    /// So that the end of a process that is killed does not wait for the ports.
+    _sockets: Option<InFlight>,
 }
 
 impl Devices {
@@ -42,6 +46,7 @@ impl Devices {
             packets: 0,
             host_pool: None,
             eal: None,
+            _sockets: None,
         }
     }
 
@@ -127,7 +132,11 @@ impl Devices {
         let names = config.ports.iter().map(|port| port.name.to_string()).collect();
         let interface = |port: &node::Port| port.device.argument("iface").map(str::to_owned);
         let interfaces = config.ports.iter().map(interface).collect();
-        Ok(Devices { ports, names, interfaces, pools, packets, host_pool, eal: Some(eal) })
+        let sockets = InFlight::packet_sockets().unwrap_or_else(|error| {
+            tracing::debug!(name: "sockets_not_held", %error, "if the daemon is killed its end waits for its packet sockets");
+            None
+        });
+        Ok(Devices { ports, names, interfaces, pools, packets, host_pool, eal: Some(eal), _sockets: sockets })
     }
 
     /// Bytes of a page that a worker's packets lie in; 0 if DPDK does not tell.

@@ -11,6 +11,7 @@ mod capture;
 mod device;
 mod eal;
 mod error;
+mod in_flight;
 mod kernel;
 mod mbuf;
 mod mempool;
@@ -23,6 +24,7 @@ mod rss;
 
 pub use eal::{Eal, EalError, WorkerThread};
 pub use error::PortError;
+pub use in_flight::InFlight;
 pub use mbuf::Mbuf;
 pub use mempool::{Mempool, MempoolConfig, MempoolError};
 pub use port::{Capabilities, Link, Offloads, Port, PortConfig, PortStats};

@@ -25,10 +25,8 @@ pub(super) struct PacketSockets {
 impl PacketSockets {
     /// Those that are bound to the interface of this index; none if there are none.
     pub fn of(index: u32) -> PacketSockets {
-        let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
         let bound = |fd: &RawFd| index != 0 && bound_to(*fd) == i32::try_from(index).ok();
-        PacketSockets { fds: numbers.filter(bound).collect(), dropped: AtomicU64::new(0) }
+        PacketSockets { fds: descriptors().filter(bound).collect(), dropped: AtomicU64::new(0) }
     }
 
     /// Frames that found the rings full so far. The port whose sockets they are must be open.
@@ -36,6 +34,17 @@ impl PacketSockets {
         let now: u64 = self.fds.iter().map(|fd| u64::from(dropped_since(*fd))).sum();
         self.dropped.fetch_add(now, Ordering::Relaxed) + now
     }
+}
+
+/// This process's descriptors.
+fn descriptors() -> impl Iterator<Item = RawFd> {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// This process's packet sockets, whatever they are bound to.
+pub(super) fn all() -> Vec<RawFd> {
+    descriptors().filter(|fd| bound_to(*fd).is_some()).collect()
 }
 
 /// The index of the interface that a packet socket is bound to; none for any other descriptor.
