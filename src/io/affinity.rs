@@ -63,6 +63,14 @@ pub fn wake_on_time() -> io::Result<()> {
 /// # Errors
 /// See [`AffinityError`].
 pub fn confine_to(cpus: &[u16]) -> Result<(), AffinityError> {
+    confine(THIS_THREAD, cpus)
+}
+
+/// Keeps another thread of this process on these CPUs, of those that the calling one may run on.
+///
+/// # Errors
+/// See [`AffinityError`].
+pub fn confine(thread: Pid, cpus: &[u16]) -> Result<(), AffinityError> {
     let allowed = allowed_cpus().unwrap_or_default();
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -70,7 +78,7 @@ pub fn confine_to(cpus: &[u16]) -> Result<(), AffinityError> {
             return Err(AffinityError::NotAllowed { cpu, allowed });
         }
     }
-    Ok(sched_setaffinity(THIS_THREAD, &set)?)
+    Ok(sched_setaffinity(thread, &set)?)
 }
 
 #[cfg(test)]

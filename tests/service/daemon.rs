@@ -133,19 +133,34 @@ pub struct Thread(nix::unistd::Pid);
 pub struct Held(nix::unistd::Pid);
 
 impl Daemon {
+    /// Its threads, each with its name.
+    pub fn threads(&self) -> Vec<(String, Thread)> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(tasks).expect("it runs").map(|task| task.expect("readable").path());
+        let named = |task: PathBuf| {
+            // One that ends meanwhile is none.
+            let name = std::fs::read_to_string(task.join("comm")).ok()?;
+            let id = task.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            let id = nix::unistd::Pid::from_raw(id.expect("a number"));
+            Some((name.trim().to_owned(), Thread(id)))
+        };
+        tasks.filter_map(named).collect()
+    }
+
     /// The thread of this name.
     pub fn thread(&self, name: &str) -> Thread {
-        let tasks = format!("/proc/{}/task", self.child.id());
-        let mut tasks = std::fs::read_dir(tasks).expect("it runs").map(|task| task.expect("readable").path());
-        let is_it =
-            |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name);
-        let found = tasks.find(is_it).expect("there is such a thread");
-        let id = found.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        Thread(nix::unistd::Pid::from_raw(id.expect("a number")))
+        let found = self.threads().into_iter().find(|(its, _)| its == name);
+        found.expect("there is such a thread").1
     }
 }
 
 impl Thread {
+    /// The CPUs that it may run on; none if it has ended meanwhile.
+    pub fn cpus(&self) -> Vec<usize> {
+        let Ok(set) = nix::sched::sched_getaffinity(self.0) else { return Vec::new() };
+        (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+    }
+
     /// Holds it, as a debugger does: the others of its process go on.
     pub fn held(&self) -> Held {
         use nix::sys::{ptrace, wait};

@@ -102,7 +102,7 @@ impl Manager {
 }
 
 /// Forwards as `FORWARDS` does, beside whatever else DPDK runs here.
-fn forwards() -> String {
+pub fn forwards() -> String {
     static DAEMONS: AtomicU8 = AtomicU8::new(0);
     let number = DAEMONS.fetch_add(1, Ordering::Relaxed);
     let prefix = format!("{number}t{}", std::process::id());

@@ -12,7 +12,7 @@ use flowgate::io::dpdk::{
     Eal, InFlight, Link, Mempool, MempoolConfig, Offloads, Port, PortConfig, Prefault, Queue,
 };
 use flowgate::io::eal_config::{EalConfig, Hugepages};
-use flowgate::io::hugepages;
+use flowgate::io::{affinity, hugepages};
 
 use super::Refusal;
 
@@ -76,6 +76,9 @@ impl Devices {
         let without_huge = arguments.iter().any(|argument| argument == "--no-huge");
         let prefault = without_huge.then(|| Prefault::begin(sizing::packet_bytes(config)));
         let eal = Eal::start(&arguments)?;
+        // DPDK leaves it any core but the first, a worker's too.
+        let its_own = eal.on_its_own_thread(nix::unistd::gettid)?;
+        affinity::confine(its_own, &control_cores(config)?)?;
         tracing::info!(name: "dpdk_started", version = Eal::version(), hugepages = eal.has_hugepages(), "DPDK has started");
 
         let mut pools = Vec::new();
@@ -243,7 +246,7 @@ pub fn control_cores(config: &NodeConfig) -> io::Result<Vec<u16>> {
     if !config.workers.control_cores.is_empty() {
         return Ok(config.workers.control_cores.clone());
     }
-    let allowed = flowgate::io::affinity::allowed_cpus()?;
+    let allowed = affinity::allowed_cpus()?;
     let free: Vec<u16> = allowed.iter().copied().filter(|cpu| !config.workers.cores.contains(cpu)).collect();
     Ok(if free.is_empty() { allowed } else { free })
 }
