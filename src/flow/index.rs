@@ -16,7 +16,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use arrayvec::ArrayVec;
 
-use super::memory::{Lanes, Mapped, Numbers, equal_lanes, equal_numbers, scale};
+use super::memory::{Lanes, Mapped, Numbers, View, equal_lanes, equal_numbers, scale};
 
 /// Slots in a bucket: as many 6-byte slots as a line holds beside four bytes of count and marks.
 pub(super) const SLOTS: usize = 10;
@@ -185,6 +185,29 @@ pub(super) struct Home {
 /// Beyond every entry's number.
 pub(super) const NO_ENTRY: u32 = u32::MAX;
 
+/// The buckets, each as some hashes' home.
+#[derive(Clone, Copy)]
+pub(super) struct Homes<'a>(View<'a, Bucket>);
+
+impl Homes<'_> {
+    /// Asks for the hash's home bucket.
+    #[inline(always)]
+    pub(super) fn prefetch(self, hash: u64) {
+        self.0.prefetch_scaled(cut32(hash));
+    }
+
+    /// The first entry that has the tag in the home bucket, or [`NO_ENTRY`]. If the flow may be away, `may_be_away` is
+    /// called.
+    #[inline(always)]
+    pub(super) fn guess(self, hash: u64, may_be_away: impl FnOnce()) -> u32 {
+        let bucket = self.0.at_scaled(cut32(hash));
+        if bucket.has_strays() {
+            may_be_away();
+        }
+        bucket.first(tag(hash))
+    }
+}
+
 /// See the module.
 pub(super) struct Index {
     buckets: Mapped<Bucket>,
@@ -201,22 +224,16 @@ impl Index {
         Index { buckets }
     }
 
+    /// What the first stages of look-ups read.
+    #[inline(always)]
+    pub(super) fn homes(&self) -> Homes<'_> {
+        Homes(self.buckets.view())
+    }
+
     /// Asks for the hash's home bucket.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
-        self.buckets.prefetch_scaled(cut32(hash));
-    }
-
-    /// The first entry that has the tag in the home bucket, or [`NO_ENTRY`]. If the flow may be away, where it would
-    /// be is asked for, and `may_be_away` called.
-    #[inline(always)]
-    pub(super) fn guess(&self, hash: u64, may_be_away: impl FnOnce()) -> u32 {
-        let bucket = self.buckets.at_scaled(cut32(hash));
-        if bucket.has_strays() {
-            self.prefetch_other(hash);
-            may_be_away();
-        }
-        bucket.first(tag(hash))
+        self.homes().prefetch(hash);
     }
 
     /// The same of the other bucket, where the flow would be if it were away.
@@ -226,10 +243,10 @@ impl Index {
         self.buckets.at(self.other(self.home(hash), tag)).first(tag)
     }
 
-    /// One bucket in forty has a stray.
+    /// Asks for the bucket where the hash's flow would be if it were away. One bucket in forty has a stray.
     #[cold]
     #[inline(never)]
-    fn prefetch_other(&self, hash: u64) {
+    pub(super) fn prefetch_other(&self, hash: u64) {
         self.buckets.prefetch(self.other(self.home(hash), tag(hash)));
     }
 

@@ -255,52 +255,88 @@ impl<T: Plain> Mapped<T> {
         self.len
     }
 
-    /// Value number `i`, or the last one if there is no such: a compare and a conditional move instead of
-    /// a panic that no caller can handle.
+    /// All of it, to be read. A loop that has it by value keeps it in registers, whatever it writes elsewhere.
+    #[inline(always)]
+    pub(super) fn view(&self) -> View<'_, T> {
+        View { base: self.base, last: self.last, len: self.len, _of: PhantomData }
+    }
+
+    /// As [`View::at`].
     #[inline(always)]
     pub(super) fn at(&self, i: u32) -> &T {
-        // SAFETY: `place` is one of our values, aligned and valid (`Plain`); `&self` keeps it from being
-        // written meanwhile.
-        unsafe { self.place(i).as_ref() }
+        self.view().at(i)
     }
 
     /// As [`at`](Mapped::at), to be written.
     #[inline(always)]
     pub(super) fn at_mut(&mut self, i: u32) -> &mut T {
-        // SAFETY: as in `at`; `&mut self` makes it the only reference.
-        unsafe { self.place(i).as_mut() }
+        // SAFETY: as in `View::at`; `&mut self` makes it the only reference.
+        unsafe { self.view().place(i).as_mut() }
+    }
+
+    /// As [`View::prefetch`].
+    #[inline(always)]
+    pub(super) fn prefetch(&self, i: u32) {
+        self.view().prefetch(i);
+    }
+}
+
+/// What a slice of a region has, for whoever reads it.
+pub(super) struct View<'a, T> {
+    base: NonNull<T>,
+    last: u32,
+    len: u32,
+    _of: PhantomData<&'a T>,
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<'a, T: Plain> View<'a, T> {
+    /// Value number `i`, or the last one if there is no such: a compare and a conditional move instead of
+    /// a panic that no caller can handle.
+    #[inline(always)]
+    pub(super) fn at(self, i: u32) -> &'a T {
+        // SAFETY: `place` is one of the slice's values, aligned and valid (`Plain`); the borrow of the slice keeps it from
+        // being written meanwhile.
+        unsafe { self.place(i).as_ref() }
     }
 
     /// The value that is to all of them as `x` is to 2^32: any number leads to one.
     #[inline(always)]
-    pub(super) fn at_scaled(&self, x: u32) -> &T {
+    pub(super) fn at_scaled(self, x: u32) -> &'a T {
         // SAFETY: as in `at`.
         unsafe { self.scaled_place(x).as_ref() }
     }
 
-    /// As [`prefetch`](Mapped::prefetch), of [`at_scaled`](Mapped::at_scaled).
+    /// As [`prefetch`](View::prefetch), of [`at_scaled`](View::at_scaled).
     #[inline(always)]
-    pub(super) fn prefetch_scaled(&self, x: u32) {
+    pub(super) fn prefetch_scaled(self, x: u32) {
         prefetch(self.scaled_place(x).as_ptr());
     }
 
     /// Asks the CPU to load value number `i`. Free of effect otherwise.
     #[inline(always)]
-    pub(super) fn prefetch(&self, i: u32) {
+    pub(super) fn prefetch(self, i: u32) {
         prefetch(self.place(i).as_ptr());
     }
 
     #[inline(always)]
-    fn place(&self, i: u32) -> NonNull<T> {
+    fn place(self, i: u32) -> NonNull<T> {
         // SAFETY: `0 ..= last` are within the carved part (`carve`), whose size in bytes fits isize.
         // `u32` to `usize` widens on every platform DPDK runs on.
         unsafe { self.base.add(i.min(self.last) as usize) }
     }
 
     #[inline(always)]
-    fn scaled_place(&self, x: u32) -> NonNull<T> {
+    fn scaled_place(self, x: u32) -> NonNull<T> {
         // SAFETY: as in `place`: `scale` is below `len`, as `x` is below 2^32.
-        unsafe { self.base.add(scale(x, self.len()) as usize) }
+        unsafe { self.base.add(scale(x, self.len) as usize) }
     }
 }
 

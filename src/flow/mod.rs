@@ -30,6 +30,6 @@ pub use memory::prefetch;
 pub use pages::{FilePages, PageKind, Pages};
 pub use table::{
     Beat, EntryId, Guess, InFile, Inserted, Keep, LAYOUT, NewEntry, NotFound, NotInserted, NotThisTable,
-    Probe, Seat, StaleCookie, Table, TableConfig, TableError, TakenOver, file_bytes,
+    Probe, Seat, StaleCookie, Starts, Table, TableConfig, TableError, TakenOver, file_bytes,
 };
 pub use timers::{Ended, Timers, expiry};

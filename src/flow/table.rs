@@ -84,7 +84,7 @@ mod takeover;
 pub use config::{Inserted, NewEntry, NotInserted, TableConfig, TableError};
 pub(super) use header::Header;
 pub use header::{Beat, LAYOUT, NotThisTable};
-pub use look_up::{Guess, Probe, StaleCookie};
+pub use look_up::{Guess, Probe, StaleCookie, Starts};
 pub use made::{InFile, NotFound, file_bytes};
 pub use takeover::{Keep, TakenOver};
 

@@ -4,7 +4,7 @@ use super::super::arrival::Arrival;
 use super::super::forwarding::{Forwarding, Gateway, PortRole, Underlay};
 use super::super::sizes::room;
 use super::{Course, key_of_v6};
-use crate::flow::{Direction, FlowKey, FlowState, Guess, Probe, Table, V4Flows};
+use crate::flow::{Direction, FlowKey, FlowState, Guess, Probe, Starts, Table, V4Flows};
 use crate::id::{EndpointId, GatewayId, PortId};
 use crate::io::isa::{Isa, Stage};
 use crate::io::{BURST, PacketBuf};
@@ -141,9 +141,10 @@ impl Stage for GuessEntries<'_> {
     #[inline(always)]
     fn run(self) {
         let GuessEntries { table, lanes } = self;
-        let mut away = Away(0);
+        let (starts, mut away) = (table.starts(), Away(0));
         for (place, lane) in lanes.iter_mut().enumerate() {
-            lane.guess = table.guess_at_home(lane.probe, || away.note(place));
+            let probe = lane.probe;
+            lane.guess = starts.guess_at_home(probe, || away.note(table, probe, place));
         }
         // The other buckets have come in the meantime.
         for place in away {
@@ -165,7 +166,8 @@ impl Away {
     /// Out of line, so that the loop is no longer for what seldom is.
     #[cold]
     #[inline(never)]
-    fn note(&mut self, place: usize) {
+    fn note(&mut self, table: &Table, probe: Probe, place: usize) {
+        table.prefetch_away(probe);
         self.0 |= 1 << place;
     }
 }
@@ -242,7 +244,7 @@ impl<'a> Wire<'a> {
     /// Reads a frame plainly into `lane` and begins to look its flow up. False: it is not plain, and what is in
     /// `lane` means nothing. In line is what nearly every packet is.
     #[inline(always)]
-    fn read<B: PacketBuf>(&self, table: &Table, packet: &B, lane: &mut Lane) -> bool {
+    fn read<B: PacketBuf>(&self, (table, starts): (&Table, Starts<'_>), packet: &B, lane: &mut Lane) -> bool {
         let frame = packet.bytes();
         if packet.is_contiguous()
             && frame.len() >= SHORTEST
@@ -255,7 +257,7 @@ impl<'a> Wire<'a> {
             (lane.key, lane.direction) = named;
             (lane.course, lane.steady) = (Course::Plain, FlowState::Established);
             (lane.total_len, lane.tcp_flags) = (plain.total_len.into(), plain.tcp_flags);
-            lane.probe = table.start(table.hash_of_v4(&lane.key));
+            lane.probe = starts.start(table.hash_of_v4(&lane.key));
             return true;
         }
         self.read_other(table, packet, lane)
@@ -354,9 +356,9 @@ impl<B: PacketBuf> Stage for Read<'_, B> {
     #[inline(always)]
     fn run(self) -> bool {
         let Read { wire, table, burst, lanes } = self;
-        let mut unread = false;
+        let (starts, mut unread) = (table.starts(), false);
         for (packet, lane) in burst.iter().zip(lanes) {
-            if !wire.read(table, packet, lane) {
+            if !wire.read((table, starts), packet, lane) {
                 lane.forget();
                 unread = true;
             }

@@ -70,7 +70,7 @@ fn f_12_a_defeated_hash_is_told_and_harms_nothing() {
         index.remove(same[0], number);
     }
     assert_eq!(index.audit(), 0);
-    assert!(index.guess(same[0], || ()) == NO_ENTRY);
+    assert!(index.homes().guess(same[0], || ()) == NO_ENTRY);
 }
 
 #[test]

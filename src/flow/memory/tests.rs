@@ -37,9 +37,9 @@ proptest! {
             *numbers.at_mut(i) = u64::from(i);
         }
         let expected = u128::from(x) * u128::from(len) / (1 << 32);
-        prop_assert_eq!(u128::from(*numbers.at_scaled(x)), expected);
-        prop_assert_eq!(u64::from(scale(x, len)), *numbers.at_scaled(x));
-        prop_assert_eq!(*numbers.at_scaled(u32::MAX), u64::from(len) - 1);
+        prop_assert_eq!(u128::from(*numbers.view().at_scaled(x)), expected);
+        prop_assert_eq!(u64::from(scale(x, len)), *numbers.view().at_scaled(x));
+        prop_assert_eq!(*numbers.view().at_scaled(u32::MAX), u64::from(len) - 1);
     }
 }
 

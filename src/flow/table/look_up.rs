@@ -4,8 +4,9 @@
 use super::{EntryId, Table};
 use crate::flow::cookie::{Cookie, CookieLayout, OwnCookies};
 use crate::flow::entry::{Entry, FlowState};
-use crate::flow::index::NO_ENTRY;
+use crate::flow::index::{Homes, NO_ENTRY};
 use crate::flow::key::FlowKey;
+use crate::flow::memory::View;
 
 /// A look-up that has begun. Eight bytes, to be kept beside the packet from stage to stage.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +80,30 @@ impl Probe {
     }
 }
 
+/// The first two stages of look-ups, with all that they need by value: a loop keeps it in registers, whatever it writes.
+#[derive(Clone, Copy)]
+pub struct Starts<'a> {
+    homes: Homes<'a>,
+    entries: View<'a, Entry>,
+}
+
+impl Starts<'_> {
+    /// See [`Table::start`].
+    #[inline(always)]
+    pub fn start(self, hash: u64) -> Probe {
+        self.homes.prefetch(hash);
+        Probe { hash }
+    }
+
+    /// As [`Table::guess`]. If it is none, and `may_be_away` was called, then [`Table::guess_away`] may know better.
+    #[inline(always)]
+    pub fn guess_at_home(self, Probe { hash }: Probe, may_be_away: impl FnOnce()) -> Guess {
+        let number = self.homes.guess(hash, may_be_away);
+        self.entries.prefetch(number);
+        Guess { number }
+    }
+}
+
 /// A cookie that is not that of a live or remembered flow of this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaleCookie;
@@ -102,26 +127,29 @@ impl Table {
         self.seed.flow_of_v4(key)
     }
 
+    /// What begins many look-ups.
+    #[inline(always)]
+    #[must_use]
+    pub fn starts(&self) -> Starts<'_> {
+        Starts { homes: self.index.homes(), entries: self.entries.view() }
+    }
+
     /// First stage of a look-up: asks for the bucket's line.
     #[inline(always)]
     pub fn start(&self, hash: u64) -> Probe {
-        self.index.prefetch(hash);
-        Probe { hash }
+        self.starts().start(hash)
     }
 
     /// Second stage: reads the bucket and asks for the line of the entry that is probably the flow's.
     #[inline(always)]
     pub fn guess(&self, probe: Probe) -> Guess {
-        self.guess_at_home(probe, || ())
+        self.starts().guess_at_home(probe, || self.prefetch_away(probe))
     }
 
-    /// As [`guess`](Table::guess). If it is none, and `may_be_away` was called, then
-    /// [`guess_away`](Table::guess_away) may know better: the bucket that it reads was asked for.
-    #[inline(always)]
-    pub fn guess_at_home(&self, Probe { hash }: Probe, may_be_away: impl FnOnce()) -> Guess {
-        let number = self.index.guess(hash, may_be_away);
-        self.entries.prefetch(number);
-        Guess { number }
+    /// Asks for what [`guess_away`](Table::guess_away) reads.
+    #[cold]
+    pub fn prefetch_away(&self, Probe { hash }: Probe) {
+        self.index.prefetch_other(hash);
     }
 
     /// The guess for a flow that is not at home, by its other bucket.

@@ -343,7 +343,7 @@ fn a_flow_away_from_home_is_guessed_by_its_other_bucket() {
     for (n, id) in (0..).zip(ids) {
         let probe = table.start(table.hash(&key(n)));
         let mut may_be_away = false;
-        if !table.guess_at_home(probe, || may_be_away = true).is_some() {
+        if !table.starts().guess_at_home(probe, || may_be_away = true).is_some() {
             assert!(may_be_away, "the table has the flow");
             assert!(table.guess_away(probe).is(id));
             away += 1;
