@@ -93,7 +93,7 @@ fn an_audit_says_what_is_wrong_and_its_exit_code_how_bad_it_is() {
     };
     let (code, text) = audit(&[]);
     // 10.0.0.2 is unhealthy and nothing is done for its flows.
-    assert_eq!(code, 7, "{text}");
+    assert_eq!(code, 8, "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     for expected in
         ["[left-hanging]", "[some-unhealthy]", "[target-side-mtu]", "[group-unused]", "flowgate set fw"]

@@ -104,7 +104,7 @@ kinds! {
         "It answers its checks and returns nothing of what it is sent: unless it drops all of that on purpose, its flows are dead, and new ones follow.";
     NobodyHealthy = "nobody-healthy", Critical,
         "New flows are given to targets that fail their checks (fail open), as there is no other.";
-    SomeUnhealthy = "some-unhealthy", Warning,
+    SomeUnhealthy = "some-unhealthy", Critical,
         "The others carry its share; flows that it had are reset, moved or hang, as the attributes say.";
     Unreachable = "unreachable", Critical,
         "No packet reaches it, whatever its checks say: what is meant for it is dropped.";

@@ -328,6 +328,7 @@ fn what_is_a_trouble_too_is_as_bad_as_it_is_there() {
     for (kind, trouble) in [
         (Kind::HealthyButSilent, Trouble::TargetSilent),
         (Kind::NobodyHealthy, Trouble::NobodyHealthy),
+        (Kind::SomeUnhealthy, Trouble::TargetUnhealthy),
         (Kind::Unreachable, Trouble::TargetUnreachable),
         (Kind::NoTarget, Trouble::NoTarget),
         (Kind::NoListener, Trouble::NoListener),
