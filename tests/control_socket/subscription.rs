@@ -106,7 +106,7 @@ fn a_reader_that_keeps_up_loses_nothing_at_ten_thousand_events_a_second() {
     let behind = reader.join().unwrap().saturating_duration_since(sent);
     println!("{} events in {:?}, the last read {behind:?} after it happened", EACH * TIMES, sent - began);
     // It has fallen behind by no more than others on this machine may have kept it from reading.
-    assert!(behind < Duration::from_secs(2), "{behind:?}");
+    assert!(behind < Duration::from_secs(10), "{behind:?}");
 }
 
 /// How fast events get through at most: as many as the daemon keeps are there before the first is read.
