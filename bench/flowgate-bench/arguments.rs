@@ -78,6 +78,8 @@ pub enum RowName {
     LongestBurst,
     /// Two workers against one
     Workers,
+    /// A scrape of 1,000 targets, every series, in Prometheus's text format and in OpenMetrics, of 2 and of 16 workers
+    Scrape,
 }
 
 impl Arguments {

@@ -144,6 +144,7 @@ fn measure(bench: &Bench, arguments: &Arguments) -> Result<(Vec<Row>, Vec<AtFlow
             RowName::Changes => rows::changes::run(bench)?,
             RowName::LongestBurst => rows::longest::run(bench)?,
             RowName::Workers => rows::workers::run(bench)?,
+            RowName::Scrape => rows::scrape::run(bench)?,
         });
     }
     Ok((rows, curve))

@@ -19,6 +19,7 @@ pub mod longest;
 pub mod look_up;
 pub mod memory;
 pub mod packets;
+pub mod scrape;
 pub mod workers;
 
 /// What all rows share.
