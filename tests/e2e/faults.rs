@@ -35,6 +35,19 @@ fn metric(lab: &Lab, series: &str) -> f64 {
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).unwrap_or_default()
 }
 
+/// Packets of all workers that a port had no room for.
+fn transmit_full(lab: &Lab) -> f64 {
+    let workers =
+        lab.gateway().rpc.must("describe-workers", json!({}))["Workers"].as_array().map_or(0, Vec::len);
+    let of = |worker| {
+        metric(
+            lab,
+            &format!("flowgate_worker_dropped_packets_total{{worker=\"{worker}\",reason=\"transmit_full\"}}"),
+        )
+    };
+    (0..workers).map(of).sum()
+}
+
 fn generation(lab: &Lab) -> u64 {
     lab.gateway().rpc.must("get-overview", json!({}))["Node"]["Generation"].as_u64().expect("a number")
 }
@@ -317,7 +330,14 @@ fn a_link_that_flaps_and_a_port_that_disappears_are_told_and_leave_everything_el
     datagram_must_cross(&pair.0, &pair.1, b"a flow");
     let events = lab.gateway().rpc.subscribe();
     let told = |what: &str| events.all().iter().filter(|event| event["Event"] == what).count();
+    // By the port, for want of room at it, and before a worker had it.
+    let lost = |lab: &Lab| -> f64 {
+        let errors = metric(lab, "flowgate_port_send_errors_total{port=\"left\"}");
+        let missed = metric(lab, "flowgate_port_missed_packets_total{port=\"right\"}");
+        errors + missed + transmit_full(lab)
+    };
     for flaps in 1..=2 {
+        let before = lost(&lab);
         lab.router.ip("link set left down");
         wait_for("the port to be down", PATIENCE, || (told("PortDown") == flaps).then_some(()));
         assert_eq!(metric(&lab, "flowgate_port_up{port=\"left\"}"), 0.0);
@@ -332,11 +352,22 @@ fn a_link_that_flaps_and_a_port_that_disappears_are_told_and_leave_everything_el
         lab.router.ip("link set left up");
         wait_for("the port to be up", PATIENCE, || (told("PortUp") == flaps).then_some(()));
         connection.must_work();
+        assert!(lost(&lab) - before > 1_000.0, "{} of 6,000 were lost", lost(&lab) - before);
     }
     assert_eq!(told("WorkerStuck"), 0, "{:?}", events.all());
     assert_eq!(metric(&lab, "flowgate_port_link_changes_total"), 4.0);
     lab.router.ip("link del left");
     wait_for("the port to be gone", PATIENCE, || (told("PortDown") == 3).then_some(()));
+    // What is sent to it is counted, one by one.
+    let gone = lost(&lab);
+    for number in 0..1_000_u32 {
+        pair.1.send(&number.to_be_bytes()).expect("the kernel takes it");
+        if number % 200 == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    wait_for("what was sent to it to be counted", PATIENCE, || (lost(&lab) - gone >= 1_000.0).then_some(()));
+    assert!(lost(&lab) - gone < 1_100.0, "{} of 1,000", lost(&lab) - gone);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(told("WorkerStuck"), 0, "{:?}", events.all());
     lab.set_group_attribute("deregistration_delay.timeout_seconds", "7");
