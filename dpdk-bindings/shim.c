@@ -6,7 +6,10 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rte_ip.h>
 #include <rte_udp.h>
@@ -170,4 +173,27 @@ int nanosleep(const struct timespec *wanted, struct timespec *left)
 bool shim_sleeps_are_ours(void)
 {
 	return dlsym(RTLD_DEFAULT, "nanosleep") == (void *)nanosleep;
+}
+
+/* net_memif takes a peer's rings out of the process when the peer goes, on the thread that DPDK has for interrupts. Right before, it
+ * clears the flag by which a burst finds that there is nothing to poll; but a burst that has begun by then is still in the rings,
+ * and would fault. DPDK does not wait for it (looked at in 22.11 to June 2026), so that thread does so here. */
+static __thread void (*waits_before_unmapping)(void);
+
+void shim_wait_before_unmapping(void (*wait)(void))
+{
+	waits_before_unmapping = wait;
+}
+
+/* The C library's, which this one is in front of for the whole process. */
+int munmap(void *address, size_t length)
+{
+	if (waits_before_unmapping != NULL)
+		waits_before_unmapping();
+	return (int)syscall(SYS_munmap, address, length);
+}
+
+bool shim_unmapping_is_ours(void)
+{
+	return dlsym(RTLD_DEFAULT, "munmap") == (void *)munmap;
 }

@@ -74,4 +74,10 @@ void shim_measure_short(bool yes);
 /* Whether DPDK's sleeps come by shim.c, without which there is no such choice. */
 bool shim_sleeps_are_ours(void);
 
+/* Has the calling thread call `wait` before each munmap() of its own; NULL: nothing any more. */
+void shim_wait_before_unmapping(void (*wait)(void));
+
+/* Whether munmap() comes by shim.c, for DPDK's drivers too. */
+bool shim_unmapping_is_ours(void);
+
 #endif

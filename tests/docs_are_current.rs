@@ -401,7 +401,7 @@ fn the_tests_by_which_faults_are_proved_are_there() {
     let (named, _) = named.split_once("\n## ").expect("its end");
     let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
     assert!(named.len() > 20, "{named:?}");
-    let code = rust_below("tests") + &rust_below("src");
+    let code = ["tests", "src", "bench"].map(rust_below).concat();
     for test in named {
         assert!(code.contains(&format!("fn {test}() {{")), "there is no test {test}");
     }

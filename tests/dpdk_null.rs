@@ -9,6 +9,8 @@ use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Port, PortConfig};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::{BURST, Burst, PacketBuf, PortQueue, affinity, hugepages};
 
+const MAPPING: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
 unsafe extern "C" {
     fn rte_log_get_stream() -> *mut libc::FILE;
     static stderr: *mut libc::FILE;
@@ -31,6 +33,20 @@ fn a_million_packets_go_round_in_a_pool_of_a_thousand() {
     assert!(unsafe { rte_log_get_stream() == stderr }, "what DPDK says later goes to standard error");
     assert!(!eal.has_hugepages());
     assert!(Eal::sleeps_are_ours(), "or DPDK's start takes 100 ms more on some machines");
+    assert!(Eal::unmapping_is_ours(), "or a memif's peer that goes takes memory from under the workers");
+    let (asked, unmapping) = std::sync::mpsc::channel();
+    eal.wait_before_unmapping(move || asked.send(std::thread::current().id()).unwrap()).expect("told");
+    let [here, there] = [0, 1].map(|_| {
+        // SAFETY: new memory of nobody's.
+        unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, MAPPING, -1, 0) as usize }
+    });
+    // SAFETY: mapped above, and used by nobody.
+    let unmap = |at: usize| unsafe { libc::munmap(at as *mut libc::c_void, 4096) };
+    assert_eq!(unmap(here), 0);
+    unmapping.try_recv().expect_err("other threads wait for nobody");
+    let its_own = move || (std::thread::current().id(), unmap(there));
+    let (its_own, unmapped) = eal.on_its_own_thread(its_own).expect("done");
+    assert_eq!((unmapping.try_recv(), unmapped), (Ok(its_own), 0));
     let pool = |name: &str| {
         let config = MempoolConfig {
             name: name.to_owned(),

@@ -60,16 +60,29 @@ impl Gateway {
         assert!(objects.contains(&threshold(2)), "{objects}");
         let objects = objects.replace(&threshold(2), &threshold(failures));
         std::fs::write(gateway.path("objects.json"), objects).expect("the folder is writable");
-        let log = File::create(gateway.path("flowgated.log")).expect("the folder is writable");
-        let config = gateway.path("node.toml");
-        let daemon = gateway.within(&flowgated()).arg("--config").arg(config).stderr(log).spawn();
-        gateway.daemon = Some(daemon.expect("flowgated starts"));
+        gateway.start_daemon();
+        gateway
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    fn start_daemon(&mut self) {
+        let log = File::create(self.path("flowgated.log")).expect("the folder is writable");
+        let config = self.path("node.toml");
+        let daemon = self.within(&flowgated()).arg("--config").arg(config).stderr(log).spawn();
+        self.daemon = Some(daemon.expect("flowgated starts"));
         let begun = Instant::now();
-        while !gateway.log().contains("flowgated is ready") {
-            assert!(begun.elapsed() < PATIENCE, "flowgated is not ready: {}", gateway.log());
+        while !self.log().contains("flowgated is ready") {
+            assert!(begun.elapsed() < PATIENCE, "flowgated is not ready: {}", self.log());
             thread::sleep(Duration::from_millis(20));
         }
-        gateway
+    }
+
+    /// The daemon is killed, and another is started in its place.
+    pub fn is_killed_and_started(&mut self) {
+        let mut daemon = self.daemon.take().expect("started");
+        daemon.kill().expect("it runs");
+        daemon.wait().expect("it is ours");
+        self.start_daemon();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -86,11 +99,26 @@ impl Gateway {
         command
     }
 
-    /// Runs `flowgate-load` with these arguments besides; how it ended, and what it said.
-    pub fn load(&self, arguments: &[&str]) -> (ExitStatus, String) {
+    /// `flowgate-load` with these arguments besides, not started yet.
+    pub fn load_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.within(Path::new(LOAD));
         command.arg("--dir").arg(self.folder.path()).args(GENTLE).args(arguments);
-        said_by(command)
+        command
+    }
+
+    /// Runs `flowgate-load` with these arguments besides; how it ended, and what it said.
+    pub fn load(&self, arguments: &[&str]) -> (ExitStatus, String) {
+        said_by(self.load_command(arguments))
+    }
+
+    /// The daemon's process.
+    pub fn id(&self) -> u32 {
+        self.daemon.as_ref().expect("started").id()
+    }
+
+    /// Whether the daemon runs.
+    pub fn runs(&mut self) -> bool {
+        self.daemon.as_mut().expect("started").try_wait().expect("it is ours").is_none()
     }
 
     /// The same, and the summary.

@@ -6,6 +6,7 @@
 
 mod attacks;
 mod gateway;
+mod gone;
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +21,7 @@ fn sum(of: &Value) -> u64 {
 }
 
 /// Nothing lost, nothing wrong, all that was asked for sent.
-fn assert_sound(summary: &Value) {
+pub fn assert_sound(summary: &Value) {
     let said = serde_json::to_string_pretty(summary).expect("JSON");
     assert_eq!(summary["violations"]["sum"], 0, "{said}");
     for lost in ["lost_to_appliance", "lost_from_appliance", "swallowed", "late", "resets"] {

@@ -14,7 +14,7 @@ use flowgate::io::dpdk::{
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::{affinity, hugepages};
 
-use super::Refusal;
+use super::{Refusal, peers};
 
 /// The running packet I/O.
 pub struct Devices {
@@ -73,6 +73,7 @@ impl Devices {
         };
         let arguments = eal_config.arguments(&hugepages::Hugepages::of_this_machine()?)?;
         tracing::debug!(name: "dpdk_starts", ?arguments, "DPDK starts");
+        peers::remove_left_sockets(config.ports.iter().map(|port| &port.device));
         let without_huge = arguments.iter().any(|argument| argument == "--no-huge");
         let prefault = without_huge.then(|| Prefault::begin(sizing::packet_bytes(config)));
         let eal = Eal::start(&arguments)?;

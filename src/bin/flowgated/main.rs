@@ -12,6 +12,7 @@ mod guard;
 mod host;
 mod notes;
 mod notify;
+mod peers;
 mod privileges;
 mod reload;
 mod service;

@@ -50,6 +50,7 @@ use super::grace_periods::GracePeriods;
 use super::guard::{Guard, survey};
 use super::host::Host;
 use super::notify::Notify;
+use super::peers::PeersWait;
 use super::privileges::{self, Privileges};
 use super::reload::Reload;
 use super::service::Told;
@@ -119,6 +120,9 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
     let facts = node_facts(config, &devices, interfaces);
     let (links, workers) = build_workers(config, &devices, &seed, &mut tables, host_ports)?;
+    // Dropped after the workers, and before the devices.
+    let counters = links.iter().map(|link| Arc::clone(&link.counters)).collect();
+    let peers_wait = PeersWait::for_workers(&devices, counters)?;
     privileges.give_up(config, reload.path(), &devices)?;
     // An idle node is not set up yet: a document that it is given with its ports is still to seed it.
     if is_seed && !(config.is_idle() && config.objects.is_none()) {
@@ -162,6 +166,7 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     };
     let ran = control.run(&runtime, state, &mut Signals { stops, hangups });
     drop(threads);
+    drop(peers_wait);
     if ran.is_ok() {
         // Whatever is in the tables, it has brought nobody down. If it cannot be written a crash is believed to have been.
         resume::lock(&tables.keeper).note_settled().ok();

@@ -21,6 +21,7 @@ mod prefault;
 mod queue;
 mod ring;
 mod rss;
+mod unmapping;
 
 pub use eal::{Eal, EalError, WorkerThread};
 pub use error::PortError;
