@@ -9,15 +9,15 @@
 use super::client::{CliError, Client, typed};
 use super::manual::{self, NAME};
 use super::output::print;
-use crate::control::model::registry;
+use crate::control::model::registry::{self, Values};
 use crate::control::socket::DEFAULT_PATH;
 use crate::control::socket::methods::balancers::{DescribeLoadBalancers, LoadBalancers};
 use crate::control::socket::methods::groups::{DescribeTargetGroups, TargetGroups};
 use clap::Command;
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use serde_json::Value;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -51,6 +51,7 @@ pub(super) fn script(shell: &str) -> Result<(), CliError> {
 fn with_names(command: Command) -> Command {
     let verb = command.get_name().to_owned();
     let offered = |argument: clap::Arg| match names_for(&verb, argument.get_id().as_str()) {
+        Some(Names::Keys) => argument.add(ArgValueCompleter::new(settings)),
         Some(names) => argument.add(ArgValueCandidates::new(move || offer(names))),
         None => argument,
     };
@@ -88,11 +89,25 @@ fn names_for(verb: &str, argument: &str) -> Option<Names> {
 }
 
 fn offer(names: Names) -> Vec<CompletionCandidate> {
-    let found = match names {
-        Names::Keys => registry::ATTRIBUTES.iter().map(|attribute| format!("{}=", attribute.key)).collect(),
-        asked => within(PATIENCE, move || ask(asked).unwrap_or_default()),
-    };
+    let found = within(PATIENCE, move || ask(names).unwrap_or_default());
     found.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// The attributes that a word may become: their keys, and of the only one its values too, if they are words.
+fn settings(word: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(word) = word.to_str() else { return Vec::new() };
+    let keys: Vec<_> = registry::ATTRIBUTES
+        .iter()
+        .map(|attribute| (format!("{}=", attribute.key), attribute.values))
+        .filter(|(key, _)| key.starts_with(word) || word.starts_with(key))
+        .collect();
+    let values: &[&str] = match keys[..] {
+        [(_, Values::Flag)] => &["true", "false"],
+        [(_, Values::Choice(words))] => words,
+        _ => &[""],
+    };
+    let settings = keys.iter().flat_map(|(key, _)| values.iter().map(move |value| format!("{key}{value}")));
+    settings.filter(|setting| setting.starts_with(word)).map(CompletionCandidate::new).collect()
 }
 
 /// What `ask` comes to in that time, or nothing. If it takes longer it ends with this process.

@@ -249,7 +249,17 @@ fn bash_completes_with_the_script() {
     assert_eq!(complete(&["targets", ""])[..2], ["fw", "spare"]);
     assert_eq!(complete(&["delete-target-group", "--target-group", "s"]), ["spare"]);
     assert_eq!(complete(&["describe-listeners", "--load-balancer-arn", "g"]), ["gw"]);
-    assert_eq!(complete(&["set", "fw", "stickiness.e"]), ["stickiness.enabled="]);
+    assert_eq!(complete(&["set", "fw", "stickiness."]), ["stickiness.enabled=", "stickiness.type="]);
+    // Of the only key that it can be, the values that are words.
+    assert_eq!(
+        complete(&["set", "fw", "stickiness.e"]),
+        ["stickiness.enabled=true", "stickiness.enabled=false"]
+    );
+    assert_eq!(
+        complete(&["set", "fw", "stickiness.type=source_ip_dest_ip_"]),
+        ["stickiness.type=source_ip_dest_ip_proto"]
+    );
+    assert_eq!(complete(&["set", "fw", "tcp.idle"]), ["tcp.idle_timeout.seconds="]);
     assert_eq!(complete(&["wait", "target-in-service", "--target-group", "f"]), ["fw"]);
     // A socket that the line names is the one that is asked; one where nobody is has no names.
     let nowhere = daemon.folder().join("nowhere");
