@@ -132,11 +132,11 @@ fn sending_of(headers: &HeaderMap) -> Sending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
+    use hyper::header::{HeaderName, HeaderValue};
 
     fn headers(invocation: &str, attempt: &str) -> HeaderMap {
         let values = [invocation, attempt].map(|value| HeaderValue::from_str(value).unwrap());
-        SENDING.into_iter().map(|name| hyper::header::HeaderName::from_static(name)).zip(values).collect()
+        SENDING.into_iter().map(HeaderName::from_static).zip(values).collect()
     }
 
     fn is_admitted(once: &Once, signature: u8, headers: &HeaderMap, now: Instant) -> bool {
