@@ -5,7 +5,8 @@
 //!
 //! Nor may it become a larger one. An error is no longer than its packet, unless that is so short that its sender would not
 //! know it again; then packets from the same prefix that are told nothing pay for what it is longer. So a lone short packet
-//! is not answered, and one that is sent again is: what goes to a prefix is never more bytes than came from it.
+//! is not answered, and one that is sent again is: what goes to the prefixes that share a place is never more bytes than came
+//! from them.
 
 use crate::flow::HashSeed;
 use crate::id::Millis;

@@ -26,7 +26,7 @@ use super::icmp_errors::become_error;
 use super::interfaces::{VlanTags, speaker};
 use super::pipeline::Pipeline;
 use super::reset::write_reset;
-use super::sizes::{answer_of, fits, plan, room};
+use super::sizes::{answer_of, fits, plan_of, room};
 use super::worker::record;
 use crate::flow::{Cookie, DecodedCookie, EntryId, NotInserted};
 use crate::id::{InterfaceId, PortId, TargetId, WorkerId};
@@ -394,15 +394,12 @@ impl<B: PacketBuf> Pipeline<B> {
         let mut pieces = 1;
         if fits(arrival.packet.total_len, underlay.mtu).is_none() {
             // M-2
-            let room = room(underlay.mtu);
-            let start = usize::from(arrival.link_len);
-            let end = start + arrival.packet.total_len as usize;
-            match plan(frame.bytes().get(start..end).unwrap_or_default(), &arrival.packet, room) {
+            match plan_of(frame, arrival, underlay.mtu) {
                 Ok(split) => pieces = split.pieces(),
                 Err(NotSplit::DontFragment) => {
                     let source = speaker(forwarding, arrival.interface, &arrival.packet);
-                    let about = (start, &arrival.packet, source);
-                    let error = IcmpError::TooBig { mtu: room };
+                    let about = (arrival.link_len.into(), &arrival.packet, source);
+                    let error = IcmpError::TooBig { mtu: room(underlay.mtu) };
                     return self.end_of_error(frame, about, error, DropReason::TooBigForTarget);
                 }
                 Err(NotSplit::Malformed) => return dropped(DropReason::IpMalformed),

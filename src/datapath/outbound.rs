@@ -101,15 +101,17 @@ impl<B: PacketBuf> Outbound<B> {
     }
 
     /// The same of one packet.
-    pub fn take_noted_one(&mut self, port: PortId, packet: B) {
+    pub fn take_noted_one(&mut self, port: PortId, packet: B, counters: &WorkerCounters) {
         if let Some(queue) = self.queues.get_mut(port.index()) {
             self.queued = true;
             let place = queue.packets.len();
-            if let (Some(note), Some(fate)) = (queue.notes.get(place), queue.fates.get_mut(place)) {
-                self.unposted.sent(note.target, note.bytes);
-                *fate = note.forwarded();
-                queue.packets.push(packet);
-            }
+            let (Some(note), Some(fate)) = (queue.notes.get(place), queue.fates.get_mut(place)) else {
+                // No more are made ready than there are notes.
+                return counters.dropped(DropReason::TransmitFull);
+            };
+            self.unposted.sent(note.target, note.bytes);
+            *fate = note.forwarded();
+            queue.packets.push(packet);
         }
     }
 

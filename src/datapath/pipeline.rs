@@ -217,7 +217,7 @@ impl<B: PacketBuf> Pipeline<B> {
             {
                 let ready = self.make_ready(forwarding, wire, packets.as_mut_slice(), lanes);
                 for packet in packets.by_ref().take(ready) {
-                    self.outbound.take_noted_one(forwarding.underlay.port, packet);
+                    self.outbound.take_noted_one(forwarding.underlay.port, packet, &self.counters);
                 }
                 lanes = lanes.get_mut(ready..).unwrap_or_default();
             }
@@ -272,7 +272,7 @@ impl<B: PacketBuf> Pipeline<B> {
             lane.guess = found.map_or(Guess::NONE, Guess::of);
             if self.make_ready(forwarding, wire, &mut packet, std::slice::from_ref(lane)) == 1 {
                 let [packet] = packet;
-                return self.outbound.take_noted_one(forwarding.underlay.port, packet);
+                return self.outbound.take_noted_one(forwarding.underlay.port, packet, &self.counters);
             }
         }
         let [packet] = packet;
@@ -414,8 +414,8 @@ impl<B: PacketBuf> Pipeline<B> {
                 self.send_to_flow_target(forwarding, packet, arrival, id);
             }
             (Verdict::New(_) | Verdict::Rejoin, _) => {
-                let can_go_on = can_go_on(&packet, arrival, forwarding.underlay.mtu);
-                if let (Some(id), Ok(())) = (found, can_go_on) {
+                let fit = can_go_on(&packet, arrival, forwarding.underlay.mtu);
+                if let (Some(id), Ok(())) = (found, fit) {
                     let cause = Cause { why: Why::Replaced, now: self.now, timers: &gateway.timers };
                     self.flows.end(id, &cause, &self.counters);
                 }
@@ -423,7 +423,7 @@ impl<B: PacketBuf> Pipeline<B> {
                     Verdict::New(debts) => (debts, false),
                     _ => (Debts::NONE, true),
                 };
-                self.new_flow(forwarding, packet, arrival, anew, can_go_on);
+                self.new_flow(forwarding, packet, arrival, anew, fit);
             }
             (Verdict::Reset(trigger, then), _) => {
                 self.reset(forwarding, packet, arrival, found, (trigger, then));

@@ -181,16 +181,15 @@ pub(super) fn can_go_on<B: PacketBuf>(packet: &B, arrival: &Arrival, mtu: u16) -
     }
 }
 
+/// How a packet that is too large for the target side goes on in pieces, if it may.
 #[cold]
-fn plan_of<B: PacketBuf>(packet: &B, arrival: &Arrival, mtu: u16) -> Result<Split, NotSplit> {
+pub(super) fn plan_of<B: PacketBuf>(packet: &B, arrival: &Arrival, mtu: u16) -> Result<Split, NotSplit> {
     let start = usize::from(arrival.link_len);
     let ip = packet.bytes().get(start..start + arrival.packet.total_len as usize).unwrap_or_default();
     plan(ip, &arrival.packet, room(mtu))
 }
 
-/// How a packet that is too large for the room there is goes on in pieces, if it may.
-#[cold]
-pub(super) fn plan(ip: &[u8], packet: &Packet, room: u16) -> Result<Split, NotSplit> {
+fn plan(ip: &[u8], packet: &Packet, room: u16) -> Result<Split, NotSplit> {
     match packet.version {
         IpVersion::V4 => Split::plan(ip, usize::from(room)),
         // Its sender will not go below, whatever it is told.

@@ -236,7 +236,7 @@ impl Index {
         self.homes().prefetch(hash);
     }
 
-    /// The same of the other bucket, where the flow would be if it were away.
+    /// The first entry that has the tag in the other bucket, where the flow would be if it were away, or [`NO_ENTRY`].
     #[inline]
     pub(super) fn guess_away(&self, hash: u64) -> u32 {
         let tag = tag(hash);

@@ -1,7 +1,6 @@
 """The life of a gateway by Terraform, from its creation to its end: what it made is what it wanted, and stays so.
 
-Terraform and its provider are in no package registry, and it waits two minutes by itself. So this is run by hand, on a machine that has
-both: FLOWGATE_TERRAFORM names the folder of providers (a file system mirror, as `terraform providers mirror` makes one). What was sent
+It needs Terraform and its provider, and waits two minutes by itself; so it is run by hand, on a machine that has both: FLOWGATE_TERRAFORM names the folder of providers (a file system mirror, as `terraform providers mirror` makes one). What was sent
 then is kept in tests/elbv2/terraform.rs, which is run always.
 """
 

@@ -120,9 +120,6 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     let seed = HashSeed::from_secret(&store.hash_seed(config)?.0);
     let facts = node_facts(config, &devices, interfaces);
     let (links, workers) = build_workers(config, &devices, &seed, &mut tables, host_ports)?;
-    // Dropped after the workers, and before the devices.
-    let counters = links.iter().map(|link| Arc::clone(&link.counters)).collect();
-    let peers_wait = PeersWait::for_workers(&devices, counters)?;
     privileges.give_up(config, reload.path(), &devices)?;
     // An idle node is not set up yet: a document that it is given with its ports is still to seed it.
     if is_seed && !(config.is_idle() && config.objects.is_none()) {
@@ -132,6 +129,9 @@ pub fn run(config: &NodeConfig, debug_clock: bool, log: &LogControl, reload: Rel
     }
 
     let stop = Arc::new(AtomicBool::new(false));
+    // Dropped after the workers, and before the devices. Not made sooner: who goes no round yet would be waited for in vain.
+    let counters = links.iter().map(|link| Arc::clone(&link.counters)).collect();
+    let peers_wait = PeersWait::for_workers(&devices, counters)?;
     let mut threads = Threads::start(config, &devices, &clock, workers, &stop)?;
     affinity::confine_to(&devices::control_cores(config)?)?;
     log.start_thread()?;

@@ -70,7 +70,8 @@ mod tests {
             nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
                 .expect("as root");
         let inode = nix::sys::stat::fstat(&socket).expect("open").st_ino;
-        let held = InFlight::of(&packet_sockets::all()).expect("the kernel takes it");
+        assert!(packet_sockets::all().contains(&socket.as_raw_fd()));
+        let held = InFlight::of(&[socket.as_raw_fd()]).expect("the kernel takes it");
         drop(socket);
         assert!(is_there(inode), "the message has it");
         drop(held);
