@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::threads::{self, Thread};
+
 /// How long anything may take that a machine of few cores has to do.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -126,31 +128,15 @@ impl Drop for Daemon {
     }
 }
 
-/// A thread of a daemon.
-pub struct Thread(nix::unistd::Pid);
-
-/// A thread that does nothing as long as this is there.
-pub struct Held(nix::unistd::Pid);
-
 impl Daemon {
     /// Its threads, each with its name.
     pub fn threads(&self) -> Vec<(String, Thread)> {
-        let tasks = format!("/proc/{}/task", self.child.id());
-        let tasks = std::fs::read_dir(tasks).expect("it runs").map(|task| task.expect("readable").path());
-        let named = |task: PathBuf| {
-            // One that ends meanwhile is none.
-            let name = std::fs::read_to_string(task.join("comm")).ok()?;
-            let id = task.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-            let id = nix::unistd::Pid::from_raw(id.expect("a number"));
-            Some((name.trim().to_owned(), Thread(id)))
-        };
-        tasks.filter_map(named).collect()
+        threads::of(self.child.id())
     }
 
     /// The thread of this name.
     pub fn thread(&self, name: &str) -> Thread {
-        let found = self.threads().into_iter().find(|(its, _)| its == name);
-        found.expect("there is such a thread").1
+        threads::named(self.child.id(), name)
     }
 }
 
@@ -159,21 +145,5 @@ impl Thread {
     pub fn cpus(&self) -> Vec<usize> {
         let Ok(set) = nix::sched::sched_getaffinity(self.0) else { return Vec::new() };
         (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
-    }
-
-    /// Holds it, as a debugger does: the others of its process go on.
-    pub fn held(&self) -> Held {
-        use nix::sys::{ptrace, wait};
-        ptrace::seize(self.0, ptrace::Options::empty()).expect("a debugger may hold it");
-        ptrace::interrupt(self.0).expect("it is held");
-        wait::waitpid(self.0, Some(wait::WaitPidFlag::__WALL)).expect("it stops");
-        Held(self.0)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // It may have ended meanwhile.
-        nix::sys::ptrace::detach(self.0, None).ok();
     }
 }

@@ -4,4 +4,5 @@
 mod cores;
 mod daemon;
 mod idle;
+mod threads;
 mod told;

@@ -1,44 +1,30 @@
 //! One of both ends of a memif goes: a generator while a worker is in the rings that both share, a daemon without a word.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use nix::sys::ptrace;
-use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
-
 use crate::gateway::Gateway;
-use crate::{assert_sound, sum};
+use crate::{assert_sound, sum, threads};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long the daemon keeps the memory for a worker that goes no round is 5 s. Within this it is certainly kept.
 const KEPT: Duration = Duration::from_secs(2);
 
-/// A thread that a debugger holds; it goes on when this is dropped.
-struct Held(Pid);
+/// A generator; it goes at the latest when nobody needs it any more.
+struct Generator(Child);
 
-impl Held {
-    fn thread(process: u32, name: &str) -> Held {
-        let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
-        let mut tasks = tasks.map(|task| task.expect("readable").path());
-        let named = |comm: String| comm.trim() == name;
-        let found = tasks.find(|task| fs::read_to_string(task.join("comm")).is_ok_and(named));
-        let found = found.expect("there is such a thread");
-        let id = found.file_name().and_then(|id| id.to_str()).and_then(|id| id.parse().ok());
-        let thread = Pid::from_raw(id.expect("a number"));
-        ptrace::seize(thread, ptrace::Options::empty()).expect("a debugger may hold it");
-        ptrace::interrupt(thread).expect("it is held");
-        waitpid(thread, Some(WaitPidFlag::__WALL)).expect("it stops");
-        Held(thread)
+impl Generator {
+    fn goes(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
     }
 }
 
-impl Drop for Held {
+impl Drop for Generator {
     fn drop(&mut self) {
-        // It may have ended meanwhile.
-        ptrace::detach(self.0, None).ok();
+        self.goes();
     }
 }
 
@@ -60,14 +46,13 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 fn a_generator_that_goes_takes_no_memory_from_under_a_worker() {
     let mut gateway = Gateway::start(&[]);
     let mut command = gateway.load_command(&["--rate", "3000", "--duration", "60"]);
-    let mut generator =
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut generator = Generator(command.spawn().expect("it starts"));
     wait_until("all three ports have their peer", || rings(&gateway) == 3);
     // Wherever it is: in a burst, or not.
-    let worker = Held::thread(gateway.id(), "worker-0");
-    generator.kill().expect("it runs");
+    let worker = threads::named(gateway.id(), "worker-0").held();
     let gone = Instant::now();
-    generator.wait().expect("it is ours");
+    generator.goes();
     for _ in 0..50 {
         let kept = rings(&gateway);
         if gone.elapsed() > KEPT {

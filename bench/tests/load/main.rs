@@ -7,6 +7,8 @@
 mod attacks;
 mod gateway;
 mod gone;
+#[path = "../../../tests/service/threads.rs"]
+mod threads;
 
 use std::path::Path;
 use std::process::Command;
