@@ -195,15 +195,15 @@ impl<B: PacketBuf> Appliances<B> {
         other: &[u8],
     ) -> bool {
         self.random = mixed(self.random);
-        let (Some(front), Some(known)) = (self.front, self.known(common)) else { return false };
+        let (Some(front), Some(known)) = (self.front, self.known()) else { return false };
         let another = self.addresses.iter().copied().find(|address| *address != known.target);
         let other = (other, another.unwrap_or(!known.target));
         let frame = forgery::forge(kind, (turn, self.random), &front, known, other, &common.frames);
         port.write(&mut common.source, frame.len(), |out| out.copy_from_slice(&frame))
     }
 
-    /// A flow that was here, by chance; IPv4.
-    fn known<S>(&self, common: &Common<S>) -> Option<forgery::Known> {
+    /// A flow that was here, by chance.
+    fn known(&self) -> Option<forgery::Known> {
         let from = usize::try_from(self.random >> 1).ok()?.checked_rem(self.seats.len())?;
         let slots = (from..self.seats.len()).chain(0..from).take(64);
         slots.into_iter().find_map(|slot| {
@@ -211,7 +211,7 @@ impl<B: PacketBuf> Appliances<B> {
             let slot = u32::try_from(slot).ok()?;
             let target = self.addresses[usize::from(target)];
             let name = Name { slot, epoch };
-            (is_taken && !common.frames.is_v6(slot)).then_some(forgery::Known { name, cookie, target })
+            is_taken.then_some(forgery::Known { name, cookie, target })
         })
     }
 

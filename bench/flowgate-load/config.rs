@@ -2,12 +2,16 @@
 //! play.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use flowgate::wire::ethernet::MacAddr;
 use serde_json::json;
 
+use super::attack::ATTACKERS_V6;
 use super::devices::{Refusal, device};
+use super::frames::{CLIENT_MAC, SERVER_MAC};
+use super::names::{CLIENTS_V6, SERVERS_V6};
 use super::neighbour::mac_text;
 use super::options::Options;
 
@@ -98,13 +102,61 @@ address = "{address}/24"
 [[endpoints]]
 name = "load"
 id = "0xa1"
-kind = "wire"
-ports = ["clients", "servers"]
 load_balancer = "load"
-"#
+{}"#,
+        if options.routed {
+            routed()
+        } else {
+            "kind = \"wire\"\nports = [\"clients\", \"servers\"]\n".to_owned()
+        }
     );
     for target in targets {
         toml += &format!("\n[[neighbours]]\naddress = \"{target}\"\nmac = \"{}\"\n", mac_text(*target));
+    }
+    toml
+}
+
+/// A router that knows all networks of clients, attackers and servers, each behind one neighbour on that side.
+fn routed() -> String {
+    let [clients, attackers, servers] = [CLIENTS_V6, ATTACKERS_V6, SERVERS_V6].map(Ipv6Addr::from_bits);
+    let sides = [
+        (
+            "clients",
+            CLIENT_MAC,
+            ["192.0.2.", "2001:db8:ff::"],
+            vec![
+                "10.0.0.0/10".to_owned(),
+                "100.64.0.0/10".to_owned(),
+                format!("{clients}/96"),
+                format!("{attackers}/96"),
+            ],
+        ),
+        (
+            "servers",
+            SERVER_MAC,
+            ["203.0.113.", "2001:db8:fe::"],
+            vec!["198.18.0.0/20".to_owned(), format!("{servers}/96")],
+        ),
+    ];
+    let mut toml = "kind = \"routed\"\n".to_owned();
+    for (port, _, [four, six], _) in &sides {
+        toml += &format!(
+            "\n[[endpoints.interfaces]]\nport = \"{port}\"\naddresses = [\"{four}1/24\", \"{six}1/64\"]\n"
+        );
+    }
+    for (_, _, [four, six], networks) in &sides {
+        for network in networks {
+            let router = if network.contains(':') { six } else { four };
+            toml += &format!("\n[[endpoints.routes]]\nprefix = \"{network}\"\nvia = \"{router}2\"\n");
+        }
+    }
+    for (port, mac, routers, _) in sides {
+        for router in routers {
+            toml += &format!(
+                "\n[[neighbours]]\ninterface = \"{port}\"\naddress = \"{router}2\"\nmac = \"{}\"\n",
+                MacAddr(mac)
+            );
+        }
     }
     toml
 }

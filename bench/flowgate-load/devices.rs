@@ -8,8 +8,10 @@ use flowgate::io::affinity;
 use flowgate::io::dpdk::{Eal, Mempool, MempoolConfig, Port, PortConfig, Queue, crossed_ports};
 use flowgate::io::eal_config::{EalConfig, Hugepages};
 use flowgate::io::hugepages;
+use flowgate::wire::ethernet::MacAddr;
 
 use super::appliance::DELAYED;
+use super::frames::{CLIENT_MAC, SERVER_MAC};
 use super::options::{Kind, Options};
 
 /// Bytes of a packet's buffer: headroom, and the longest frame within a tunnel.
@@ -45,13 +47,22 @@ impl<T> Sides<T> {
 pub const SOCKETS: [&str; 3] = ["clients.sock", "servers.sock", "targets.sock"];
 
 /// The device of the daemon, or of the generator, on a socket.
+///
+/// Those of the daemon's that clients and servers are joined to have the addresses that these send to, as a router's must; a
+/// wire's are of no account.
 pub fn device(kind: Kind, is_daemon: bool, number: usize, dir: &Path) -> String {
     let socket = dir.join(SOCKETS[number]);
     let socket = socket.display();
     match (kind, is_daemon) {
         (Kind::Memif, _) => {
             let role = if is_daemon { "server" } else { "client" };
-            format!("net_memif{number},role={role},id=0,socket-abstract=no,socket={socket},rsize={RING_LOG2}")
+            let mac = match [SERVER_MAC, CLIENT_MAC].get(number) {
+                Some(mac) if is_daemon => format!(",mac={}", MacAddr(*mac)),
+                _ => String::new(),
+            };
+            format!(
+                "net_memif{number},role={role},id=0,socket-abstract=no,socket={socket},rsize={RING_LOG2}{mac}"
+            )
         }
         (Kind::Vhost, true) => format!("net_vhost{number},iface={socket},queues=1"),
         (Kind::Vhost, false) => format!("net_virtio_user{number},path={socket},queues=1,queue_size=1024"),

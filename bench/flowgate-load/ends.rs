@@ -12,6 +12,7 @@ use super::flows::{Flows, Order, Standing, State};
 use super::frames::{FCS, Frames, Seen, Segment, Unreadable, since};
 use super::measure::{Interval, Nanoseconds};
 use super::names::{Name, Way};
+use super::neighbour;
 use super::port::{Port, Source};
 
 /// How long an answer to a SYN or FIN may take before it is sent again, in nanoseconds (RFC 6298 2.1).
@@ -38,6 +39,9 @@ impl<S> Common<S> {
     /// in a live flow's name has wrong sequence numbers: an end drops it (RFC 5961).
     fn read(&mut self, frame: &[u8], way: Way) -> Option<Seen> {
         let ip = frame.get(HEADER_LEN..).unwrap_or_default();
+        if neighbour::is_for_the_link(frame) {
+            return None;
+        }
         match attack::trace(ip) {
             None => {}
             Some(Trace::Attack) => {
@@ -77,9 +81,11 @@ impl<S> Common<S> {
     }
 }
 
-/// Bytes of an IPv4 packet, as it says itself.
+/// Bytes of an IP packet, as it says itself.
 pub fn ip_len(ip: &[u8]) -> u64 {
-    ip.get(2..4).map_or(0, |len| u64::from(u16::from_be_bytes([len[0], len[1]])))
+    let is_v6 = ip.first().is_some_and(|first| first >> 4 == 6);
+    let (at, more) = if is_v6 { (4, 40) } else { (2, 0) };
+    ip.get(at..at + 2).map_or(0, |len| u64::from(u16::from_be_bytes([len[0], len[1]])) + more)
 }
 
 /// Sends a segment of one end's flow, without payload; whether it could.

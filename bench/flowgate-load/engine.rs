@@ -251,7 +251,7 @@ impl<Q: PortQueue, S: Source<Buf = Q::Buf>> Engine<Q, S> {
         while sent < most {
             let common = &mut self.common;
             let len = if kind.side() == Side::Targets {
-                let other = self.shots.of_no_flow();
+                let other = self.shots.of_no_flow(&common.frames);
                 let (len, known) =
                     (other.len() as u64, self.appliances.forge(common, port, (kind, self.attacked), &other));
                 known.then_some(len)

@@ -11,8 +11,7 @@ use flowgate::io::clock::Clock;
 use flowgate::io::dpdk::{Eal, Queue, WorkerThread};
 
 use super::appliance::Appliances;
-use super::attack::mould::End;
-use super::attack::shots::Shots;
+use super::attack::shots::{Crowd, Shots};
 use super::devices::{Devices, Refusal, Sides};
 use super::engine::{Engine, EngineParts, Load, Ports, Reports};
 use super::frames::Frames;
@@ -59,7 +58,7 @@ impl Thread {
         devices: &Devices,
         clock: &Clock,
         orders: &Arc<Orders>,
-        (reports, crowd): (Reports, Arc<[End]>),
+        (reports, crowd): (Reports, Arc<Crowd>),
     ) -> Result<JoinHandle<()>, Refusal> {
         let naming = Naming::new(options.seed, options.ipv6);
         let Sides { clients, servers, targets } = self.sides;

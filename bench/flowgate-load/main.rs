@@ -141,7 +141,12 @@ fn lead(
     let (mut conductor, reports) =
         Conductor::new(options, plan.len(), Arc::clone(&orders), interrupted, on_death, listen);
     let attacks = &options.attack.0;
-    let crowd = if attacks.contains(&Kind::HashFlood) { shots::crowd(options.flows)? } else { [].into() };
+    // Of the version that most flows have.
+    let crowd = if attacks.contains(&Kind::HashFlood) {
+        shots::crowd(options.flows, options.ipv6 > 0.5)?
+    } else {
+        Arc::default()
+    };
     let threads = plan.into_iter().zip(reports);
     let threads = threads.map(|(thread, reports)| {
         thread.start(options, devices, clock, &orders, (reports, Arc::clone(&crowd)))

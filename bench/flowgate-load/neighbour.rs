@@ -175,6 +175,15 @@ pub fn mac_text(address: Ipv4Addr) -> String {
     mac_of(address.to_bits()).map(|byte| format!("{byte:02x}")).join(":")
 }
 
+/// Whether a frame is what a router's kernel says to the neighbours on a link: ARP, and IPv6 to groups. The load has neither.
+pub fn is_for_the_link(frame: &[u8]) -> bool {
+    match frame.get(12..14) {
+        Some([0x08, 0x06]) => true,
+        Some([0x86, 0xdd]) => frame.get(HEADER_LEN + 24) == Some(&0xff),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -98,7 +98,11 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6082")]
     pub monitor: SocketAddr,
 
-    /// The share of flows that have IPv6, 0 to 1.
+    /// With --write-config: the gateway is a router between clients and servers (a `routed` endpoint), not on a wire.
+    #[arg(long, conflicts_with = "own_gateway")]
+    pub routed: bool,
+
+    /// The share of flows, and of an attack's packets, that have IPv6, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     pub ipv6: f64,
 

@@ -2,7 +2,7 @@
 //! what is wrong with it.
 
 use flowgate::wire::checksum::Sum;
-use flowgate::wire::ethernet;
+use flowgate::wire::ethernet::{self, ethertype};
 use flowgate::wire::geneve::outer::OUTER_LEN;
 use flowgate::wire::tcp::TcpFlags;
 
@@ -14,6 +14,7 @@ use crate::names::{Name, Way};
 const IP: usize = ethernet::HEADER_LEN;
 const UDP: usize = IP + 20;
 const GENEVE: usize = UDP + 8;
+const PROTOCOL: usize = GENEVE + 2;
 const ENDPOINT_ID: usize = GENEVE + 12;
 const COOKIE_OPTION: usize = GENEVE + 32;
 const COOKIE: usize = GENEVE + 36;
@@ -45,9 +46,14 @@ pub fn forge(
     let mut own = vec![0; frames.control_len(known.name, Way::Up)];
     let segment = Segment { flags: TcpFlags::ACK, ..Segment::default() };
     frames.write_control(&mut own, known.name, Way::Up, segment);
-    let own = &mut own[ethernet::HEADER_LEN..ethernet::HEADER_LEN + 40];
+    let own = &mut own[ethernet::HEADER_LEN..];
+    let (own, _padding) = own.split_at_mut(if own[0] >> 4 == 6 { 60 } else { 40 });
     mark(own);
     let mut frame = front.to_vec();
+    let is_other = kind == Kind::Cookies || turn.is_multiple_of(WAYS);
+    let inside = if is_other { other } else { &*own };
+    let protocol = if inside[0] >> 4 == 6 { ethertype::IPV6 } else { ethertype::IPV4 };
+    frame[PROTOCOL..PROTOCOL + 2].copy_from_slice(&protocol.to_be_bytes());
     frame[IP + 12..IP + 16].copy_from_slice(&known.target.to_be_bytes());
     frame[COOKIE..].copy_from_slice(&known.cookie.to_be_bytes());
     if kind == Kind::Cookies {
@@ -121,6 +127,7 @@ fn finished(mut frame: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
     use flowgate::wire::ethernet::MacAddr;
     use flowgate::wire::geneve;
@@ -146,7 +153,12 @@ mod tests {
 
     #[test]
     fn each_way_to_make_an_answer_up_has_its_one_fault() {
-        let frames = Frames::new(Naming::new(1, 0.0), &[64]);
+        for share in [0.0, 1.0] {
+            each_way(&Frames::new(Naming::new(1, share), &[64]));
+        }
+    }
+
+    fn each_way(frames: &Frames) {
         let mut front = [0; OUTER_LEN];
         let fields = OuterFields {
             inner_len: 40,
@@ -159,11 +171,11 @@ mod tests {
         OuterTemplate::new(MacAddr([2; 6]), MacAddr([4; 6]), TARGET, TUNNEL).write(&mut front, &fields);
         let name = Name { slot: 3, epoch: 1 };
         let known = Known { name, cookie: 77, target: TARGET.to_bits() };
-        let other = crate::attack::shots::Shots::new(1, [].into()).of_no_flow();
+        let other = crate::attack::shots::Shots::new(1, Arc::default()).of_no_flow(frames);
         let made = |kind, turn| {
-            forge(kind, (turn, 0xabcd_ef01 << 32), &front, known, (&other, OTHER.to_bits()), &frames)
+            forge(kind, (turn, 0xabcd_ef01 << 32), &front, known, (&other, OTHER.to_bits()), frames)
         };
-        let seen: Vec<_> = (0..WAYS).map(|turn| read(&made(Kind::ForgedAnswers, turn), &frames)).collect();
+        let seen: Vec<_> = (0..WAYS).map(|turn| read(&made(Kind::ForgedAnswers, turn), frames)).collect();
         let target = TARGET.to_bits();
         assert_eq!(seen[0], Ok((target, 77, None)));
         assert_eq!(seen[1], Ok((OTHER.to_bits(), 77, Some(name))));
@@ -175,6 +187,6 @@ mod tests {
         );
         assert_eq!(seen[4..8], [Err("geneve"); 4]);
         assert_eq!(seen[8..], [Err("inner"), Err("outer")]);
-        assert_eq!(read(&made(Kind::Cookies, 0), &frames), Ok((target, 0xabcd_ef01, None)));
+        assert_eq!(read(&made(Kind::Cookies, 0), frames), Ok((target, 0xabcd_ef01, None)));
     }
 }

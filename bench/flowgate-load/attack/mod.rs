@@ -15,12 +15,15 @@ pub mod shots;
 pub mod table;
 
 use clap::ValueEnum;
+use flowgate::wire::{ipv4, ipv6};
 
-/// Every packet of an attack has this in its IPv4 identification, in which packets of the load have 0.
+/// Every packet of an attack has this in its IPv4 identification or its IPv6 flow label, in which packets of the load have 0.
 const MARK: u16 = 0xa77a;
 
 /// 100.64.0.0/10: where attackers are, if they do not take on a live flow's addresses.
 pub const ATTACKERS: u32 = 0x6440_0000;
+/// IPv6: 2001:db8:a::/96 before the 32 bits that IPv4 has.
+pub const ATTACKERS_V6: u128 = 0x2001_0db8_000a << 80;
 const ATTACKER_BITS: u32 = 22;
 
 /// An attack, in the order in which all are played over one gateway: those that fill its flow table come late, as it stays
@@ -116,7 +119,7 @@ impl Kind {
     }
 }
 
-/// What an IPv4 packet has to do with an attack.
+/// What a packet has to do with an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
     /// It is one of an attack's.
@@ -127,21 +130,34 @@ pub enum Trace {
 
 /// What the packet at the start of `ip` has to do with an attack; `None`: nothing.
 pub fn trace(ip: &[u8]) -> Option<Trace> {
-    let header = ip.first_chunk::<20>().filter(|header| header[0] >> 4 == 4)?;
-    if header[4..6] == MARK.to_be_bytes() {
+    let header = ip.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+    let (mark, destination) = match header[0] >> 4 {
+        4 => (&header[4..6], address(&header[16..20])),
+        6 => {
+            let (network, last) = ip.get(24..ipv6::HEADER_LEN)?.split_at(12);
+            let is_theirs = network == &ATTACKERS_V6.to_be_bytes()[..12];
+            (&header[2..4], if is_theirs { address(last) } else { 0 })
+        }
+        _ => return None,
+    };
+    if mark == MARK.to_be_bytes() {
         return Some(Trace::Attack);
     }
-    let address =
-        |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    (address(16) >> ATTACKER_BITS == ATTACKERS >> ATTACKER_BITS).then_some(Trace::Answer)
+    (destination >> ATTACKER_BITS == ATTACKERS >> ATTACKER_BITS).then_some(Trace::Answer)
 }
 
-/// Writes the mark into an IPv4 packet whose identification is 0.
+fn address(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Writes the mark into a packet whose identification or flow label is 0.
 fn mark(ip: &mut [u8]) {
-    if let Some(header) = ip.first_chunk_mut::<20>() {
-        let old = u16::from_be_bytes([header[10], header[11]]);
-        let new = flowgate::wire::checksum::update_u16(old, 0, MARK);
-        header[4..6].copy_from_slice(&MARK.to_be_bytes());
-        header[10..12].copy_from_slice(&new.to_be_bytes());
+    let Some(header) = ip.first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
+    if header[0] >> 4 == 6 {
+        return header[2..4].copy_from_slice(&MARK.to_be_bytes());
     }
+    let old = u16::from_be_bytes([header[10], header[11]]);
+    let new = flowgate::wire::checksum::update_u16(old, 0, MARK);
+    header[4..6].copy_from_slice(&MARK.to_be_bytes());
+    header[10..12].copy_from_slice(&new.to_be_bytes());
 }

@@ -18,8 +18,13 @@ const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 /// The table. What has an arrow is without the attack, and with it.
 pub fn table(options: &Options, rows: &[Row]) -> String {
     let mut text = format!(
-        "{} established flows, {} packets a second, {}; {} rounds of {:.1} s without each attack and with it, in turn\n\n{HEAD}",
+        "{} established flows{}, {} packets a second, {}; {} rounds of {:.1} s without each attack and with it, in turn\n\n{HEAD}",
         grouped(options.flows.into()),
+        if options.ipv6 > 0.0 {
+            format!(", {:.0} % of them and of the attack over IPv6", options.ipv6 * 100.0)
+        } else {
+            String::new()
+        },
         options.rate.map_or("as many as can be".to_owned(), grouped),
         options.size.name,
         options.rounds,

@@ -175,7 +175,7 @@ impl Play {
             ports: Ports { clients: port(), servers: port(), targets: port() },
             reports: Reports { full: full_in, empty: empty_out },
             targets: TARGETS.len(),
-            shots: Shots::new(1, crowd(64).expect("random numbers")),
+            shots: Shots::new(1, crowd(64, false).expect("random numbers")),
             now: 0,
         });
         let gateway = Gateway { frames: frames(), fault, seen: 0, back: 0, held: None };

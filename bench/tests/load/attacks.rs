@@ -113,3 +113,23 @@ fn no_attack_that_the_machine_bears_costs_an_established_flow_a_packet_and_each_
         assert!(number(&row(name)["clients"]["honest"]) > 0, "{:#}", row(name));
     }
 }
+
+// F-9, F-12
+#[test]
+fn flows_that_a_forger_has_closed_and_that_go_on_are_not_pushed_out_by_the_flood_of_syns_that_follows() {
+    // A router's, and over both versions of IP: what else is played here is on a wire, over IPv4.
+    let gateway = Gateway::patient(&["--attack", "all", "--routed"], 10);
+    // Each client sends several times in a round, so that those whose end was forged have shown it before the flood.
+    let load = ["--rate", "4000", "--attack-rate", "5000", "--duration", "1.5", "--rounds", "1"];
+    let attacks = ["--attack", "forged-ends,syn-flood", "--ipv6", "0.5"];
+    let (status, seen) = gateway.summary_of(&[&load[..], &attacks].concat());
+    assert_eq!(seen["complaints"], serde_json::json!([]), "{seen:#}");
+    assert!(status.success(), "{status}");
+    let [ends, flood] = [0, 1].map(|at| &seen["attacks"][at]);
+    assert_eq!([ends, flood].map(|row| &row["attack"]), ["forged-ends", "syn-flood"]);
+    assert!(number(&ends["with"]["attack"]["sent"]) > 5 * ESTABLISHED, "each flow had some: {ends:#}");
+    let with = &flood["with"];
+    assert_eq!(number(&with["flows"]), CAPACITY, "{flood:#}");
+    assert!(number(&with["counters"]["EvictedFlowCount"]) > 500, "{flood:#}");
+    assert!(number(&with["arrived"]) > 1000, "the load went on: {flood:#}");
+}
