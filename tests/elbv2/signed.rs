@@ -173,9 +173,14 @@ fn a_change_is_carried_out_once_under_its_signature() {
     assert!(answers == [200; 3] || start.elapsed() > Duration::from_secs(4), "{answers:?}");
     assert_eq!(signed.ask(&sign(OPS.0, OPS.1, &one, 1), &one).status, 200);
     assert!(signed.signed(OPS.0, OPS.1, &describe).body.contains("<Value>one</Value>"));
-    // What was refused was not done, and may be asked for again.
+    // One that was refused may be carried out later: it is let in no second time either.
     let missing = one.replace("/fw/", "/none/");
     let headers = sign(OPS.0, OPS.1, &missing, 0);
     assert_eq!(signed.ask(&headers, &missing).refusal().1, "TargetGroupNotFound");
-    assert_eq!(signed.ask(&headers, &missing).refusal().1, "TargetGroupNotFound");
+    assert_eq!(signed.ask(&headers, &missing).refusal().1, "SignatureDoesNotMatch");
+    // Who may not change anything is told so each time, and takes no place of what was.
+    let headers = sign(LOOK.0, LOOK.1, &one, 0);
+    for _ in 0..2 {
+        assert_eq!(signed.ask(&headers, &one).refusal().1, "AccessDenied");
+    }
 }

@@ -30,7 +30,8 @@ const SENDING: [&str; 2] = ["amz-sdk-invocation-id", "amz-sdk-request"];
 type Signature = [u8; 32];
 type Sending = [u8; 32];
 
-/// The signatures of changes that were carried out, or are being.
+/// The signatures of changes that were let in. Those of refused ones stay as well: what is refused now may be carried
+/// out later, when a listener sends it again.
 #[derive(Default)]
 pub struct Once {
     known: RefCell<Known>,
@@ -39,7 +40,7 @@ pub struct Once {
 #[derive(Default)]
 struct Known {
     uses: HashMap<Signature, Use>,
-    /// The oldest first.
+    /// The same, the oldest first.
     order: VecDeque<(Instant, Signature)>,
 }
 
@@ -49,16 +50,12 @@ struct Use {
     sendings: Vec<Sending>,
 }
 
-/// What was let in, in case it comes to nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Ticket(Signature, Sending);
-
 impl Once {
     /// Lets a change in under this signature, which has been verified, if it is not one that was let in before.
     ///
     /// # Errors
     /// If it is.
-    pub fn admit(&self, signature: Signature, headers: &HeaderMap, now: Instant) -> Result<Ticket, Fault> {
+    pub fn admit(&self, signature: Signature, headers: &HeaderMap, now: Instant) -> Result<(), Fault> {
         let mut known = self.known.borrow_mut();
         known.forget(now);
         let sending = sending_of(headers);
@@ -71,17 +68,7 @@ impl Once {
             Some(before) if before.may_send(&sending, now) => before.sendings.push(sending),
             Some(before) => return Err(before.again()),
         }
-        Ok(Ticket(signature, sending))
-    }
-
-    /// Notes that the change was refused, so that it may be asked for once more.
-    pub fn give_back(&self, Ticket(signature, sending): Ticket) {
-        let mut known = self.known.borrow_mut();
-        let Some(before) = known.uses.get_mut(&signature) else { return };
-        before.sendings.retain(|known| *known != sending);
-        if before.sendings.is_empty() {
-            known.uses.remove(&signature);
-        }
+        Ok(())
     }
 }
 
@@ -94,10 +81,7 @@ impl Known {
                 return;
             }
             self.order.pop_front();
-            // One that was given back may have come again, and has another place then.
-            if self.uses.get(&signature).is_some_and(|known| known.first == since) {
-                self.uses.remove(&signature);
-            }
+            self.uses.remove(&signature);
         }
     }
 }
@@ -174,20 +158,6 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_may_be_asked_for_again() {
-        let (once, now) = (Once::default(), Instant::now());
-        let ticket = once.admit([1; 32], &HeaderMap::new(), now).unwrap();
-        once.give_back(ticket);
-        assert!(is_admitted(&once, 1, &HeaderMap::new(), now + Duration::from_secs(60)));
-        assert!(!is_admitted(&once, 1, &HeaderMap::new(), now + Duration::from_secs(60)));
-        // One attempt of several that were let in comes to nothing: the others are remembered.
-        once.admit([2; 32], &headers("a", "1"), now).unwrap();
-        let second = once.admit([2; 32], &headers("a", "2"), now).unwrap();
-        once.give_back(second);
-        assert!(!is_admitted(&once, 2, &headers("a", "1"), now));
-    }
-
-    #[test]
     fn memory_is_bounded_and_the_oldest_goes_first() {
         let (once, now) = (Once::default(), Instant::now());
         let signature = |number: usize| {
@@ -197,14 +167,16 @@ mod tests {
         };
         for number in 0..MOST + 100 {
             once.admit(signature(number), &HeaderMap::new(), now).unwrap();
-            // Given back and asked for again, as a client may that is refused for ever.
-            let ticket = once.admit(signature(usize::MAX), &HeaderMap::new(), now).unwrap();
-            once.give_back(ticket);
+            // What is refused takes no place, however often it comes.
+            assert!(once.admit(signature(number), &HeaderMap::new(), now).is_err());
         }
         let known = once.known.borrow();
-        assert!(known.uses.len() <= MOST && known.order.len() <= MOST, "{}", known.order.len());
+        assert_eq!(known.uses.len(), known.order.len());
+        assert!(known.order.len() <= MOST, "{}", known.order.len());
         drop(known);
+        // The last of those that are remembered, and the first.
         assert!(once.admit(signature(MOST + 99), &HeaderMap::new(), now).is_err());
+        assert!(once.admit(signature(101), &HeaderMap::new(), now).is_err());
         assert!(once.admit(signature(0), &HeaderMap::new(), now).is_ok());
     }
 
