@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -57,12 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bare<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        if buffer.filled().len() > before {
-            self.visit.begin();
-        }
-        Poll::Ready(result)
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 

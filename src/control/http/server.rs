@@ -187,9 +187,7 @@ where
 {
     let answer = service_fn(|request| async {
         visit.ask();
-        let answer = handler.answer(request, visit).await;
-        visit.rest();
-        Ok::<_, Infallible>(answer)
+        Ok::<_, Infallible>(handler.answer(request, visit).await)
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -198,28 +196,33 @@ where
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(Bare::new(stream, Rc::clone(visit))), answer);
     let ended = (&mut connection).await;
-    let stream = connection.into_parts().io.into_inner();
+    let http1::Parts { io, read_buf: unanswered, .. } = connection.into_parts();
+    let stream = io.into_inner();
     let held = stream.held();
     let mut stream = stream.into_inner();
     if let Err(error) = ended {
         tracing::debug!(name: "http_connection_broke", peer = %visit.peer(), %error, "a connection broke");
-        if let Some(status) = held.or_else(|| status_of(&error, visit)) {
+        if let Some(status) = held.or_else(|| status_of(&error, &unanswered)) {
             let last = last_words(handler.refuse(status, &error.to_string(), visit)).await;
             // A client that is gone needs no answer.
             timeout(FAREWELL, stream.write_all(&last)).await.ok();
-            stream.shutdown().await.ok();
         }
+        // hyper ends its side only where all went well. Whoever asks on must hear that nobody answers.
+        timeout(FAREWELL, stream.shutdown()).await.ok();
     }
     let mut rest = stream.take(FAREWELL_BYTES);
     timeout(FAREWELL, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await.ok();
 }
 
-/// The status of the answer to whoever broke off with this error, if hyper gave none and one is due.
-fn status_of(error: &hyper::Error, visit: &Visit) -> Option<StatusCode> {
+/// The status of the answer to whoever broke off with this error, having said what is unanswered; if hyper gave none
+/// and one is due.
+fn status_of(error: &hyper::Error, unanswered: &[u8]) -> Option<StatusCode> {
     match error {
         error if error.is_parse() => Some(StatusCode::BAD_REQUEST),
         // Who has said nothing since its last answer has asked nothing.
-        error if error.is_timeout() && visit.has_begun() => Some(StatusCode::REQUEST_TIMEOUT),
+        error if error.is_timeout() && !unanswered.trim_ascii().is_empty() => {
+            Some(StatusCode::REQUEST_TIMEOUT)
+        }
         _ => None,
     }
 }
@@ -241,4 +244,70 @@ async fn last_words<B: Body<Data = Bytes>>(response: Response<B>) -> Vec<u8> {
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(&body);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+    use tokio::io::duplex;
+    use tokio::time::Instant;
+
+    struct Says;
+
+    impl Handler for Says {
+        type Body = Full<Bytes>;
+
+        fn name(&self) -> &'static str {
+            "test"
+        }
+
+        async fn answer(&self, _: Request<Incoming>, _: &Rc<Visit>) -> Response<Self::Body> {
+            Response::new(Full::from("well"))
+        }
+
+        fn refuse(&self, status: StatusCode, why: &str, _: &Visit) -> Response<Self::Body> {
+            let mut refusal = Response::new(Full::from(why.to_owned()));
+            *refusal.status_mut() = status;
+            refusal
+        }
+    }
+
+    /// The statuses that a client hears who says this and no more, and when the connection ends for it.
+    async fn told(said: &str) -> (Vec<u16>, Duration) {
+        let (mut client, server) = duplex(1 << 16);
+        let start = Instant::now();
+        let client = async move {
+            client.write_all(said.as_bytes()).await.unwrap();
+            let mut heard = String::new();
+            client.read_to_string(&mut heard).await.unwrap();
+            let statuses = heard.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().unwrap());
+            (statuses.collect(), start.elapsed())
+        };
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        tokio::join!(converse(server, peer, Rc::new(Says), Limits::default()), client).1
+    }
+
+    /// Else it would go on to ask where nobody answers.
+    #[tokio::test(start_paused = true)]
+    async fn who_has_been_silent_for_too_long_hears_the_end_at_once() {
+        let whole = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let half = &whole[..whole.len() / 2];
+        let patience = Limits::default().patience;
+        for (said, expected) in [
+            (whole.to_owned(), vec![200]),
+            (whole.repeat(3), vec![200; 3]),
+            (String::new(), vec![]),
+            (half.to_owned(), vec![408]),
+            (format!("{whole}{half}"), vec![200, 408]),
+        ] {
+            let (statuses, waited) = told(&said).await;
+            assert_eq!(statuses, expected, "{said:?}");
+            // A timer may be late by a millisecond.
+            assert!(
+                (patience..patience + Duration::from_millis(10)).contains(&waited),
+                "{said:?}: {waited:?}"
+            );
+        }
+    }
 }

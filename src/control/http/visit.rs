@@ -19,7 +19,6 @@ pub struct Visit {
     stays: Cell<bool>,
     asked: Cell<Instant>,
     moved: Cell<Instant>,
-    begun: Cell<bool>,
     evicted: Notify,
 }
 
@@ -28,8 +27,7 @@ impl Visit {
     pub fn new(peer: SocketAddr, local: Option<SocketAddr>) -> Self {
         let now = Instant::now();
         let (asked, moved) = (Cell::new(now), Cell::new(now));
-        let (stays, begun) = (Cell::new(false), Cell::new(false));
-        Visit { peer, local, stays, asked, moved, begun, evicted: Notify::new() }
+        Visit { peer, local, stays: Cell::new(false), asked, moved, evicted: Notify::new() }
     }
 
     /// Who it is.
@@ -40,21 +38,6 @@ impl Visit {
     /// Whether it came to an address by which only this machine reaches itself.
     pub fn is_local(&self) -> bool {
         self.local.is_some_and(|local| local.ip().is_loopback())
-    }
-
-    /// Notes that something of a request is here.
-    pub fn begin(&self) {
-        self.begun.set(true);
-    }
-
-    /// Notes that a request has its answer.
-    pub fn rest(&self) {
-        self.begun.set(false);
-    }
-
-    /// Whether something of a request has come that has no answer yet.
-    pub fn has_begun(&self) -> bool {
-        self.begun.get()
     }
 
     /// Notes that a request's head is here.
