@@ -185,8 +185,10 @@ pub struct Core {
     watched: Cell<Option<Instant>>,
     /// Only one scan of the flow tables runs at a time.
     scanning: tokio::sync::Mutex<()>,
-    /// Only one flow log is opened at a time.
-    opening_flow_log: tokio::sync::Mutex<()>,
+    /// Only one flow log is opened at a time. The thread that opens it holds this, whoever still waits for it.
+    opening_flow_log: Arc<tokio::sync::Mutex<()>>,
+    /// And only one thread at a time reads what was stored.
+    reading: Arc<tokio::sync::Mutex<()>>,
     /// The objects are changed by one at a time, from the state that a change is worked out from until it is stored.
     changing: Arc<tokio::sync::Mutex<()>>,
     /// Held once more by the task that ends drains, if there is one.
@@ -281,7 +283,8 @@ impl Core {
             watch: RefCell::default(),
             watched: Cell::new(None),
             scanning: tokio::sync::Mutex::new(()),
-            opening_flow_log: tokio::sync::Mutex::new(()),
+            opening_flow_log: Arc::default(),
+            reading: Arc::default(),
             changing: Arc::default(),
             ending_drains: Rc::new(()),
             me: Weak::clone(me),

@@ -78,21 +78,23 @@ impl Core {
     /// Begins the log that is asked for. What it writes to is opened by a thread that may wait for the disk; another
     /// log that is asked for meanwhile waits for that.
     pub(super) async fn begin_flow_log(&self, asked: &StartFlowLog) -> Result<FlowLogView, FlowLogRefused> {
-        let _turn = self.opening_flow_log.lock().await;
+        let turn = Arc::clone(&self.opening_flow_log).lock_owned().await;
         let options = {
             let inner = self.inner.borrow();
             let options = asked.options(|name| inner.flow_log_path(name)).ok_or(FlowLogRefused::NotOn)?;
             inner.has_no_flow_log()?;
             options
         };
-        let opened = match options.to {
+        let (opened, _turn) = match options.to {
             Destination::File { .. } => {
                 let own = options.clone();
-                let opened = tokio::task::spawn_blocking(move || flow_log::open(&own)).await;
-                opened.unwrap_or_else(|error| Err(error.to_string()))
+                // The thread has the turn: it may be there yet when whoever asked is gone.
+                let opened = tokio::task::spawn_blocking(move || (flow_log::open(&own), turn)).await;
+                let (opened, turn) = opened.map_err(|error| FlowLogRefused::NotOpened(error.to_string()))?;
+                (opened, turn)
             }
             // A thread that waits for the disk may make no socket; and nobody waits for a socket of UDP.
-            Destination::Ipfix { .. } => flow_log::open(&options),
+            Destination::Ipfix { .. } => (flow_log::open(&options), turn),
         };
         self.inner.borrow_mut().start_flow_log(options, opened.map_err(FlowLogRefused::NotOpened)?)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{MutexGuard, broadcast};
+use tokio::task::JoinError;
 
 use super::changes::{Stored, lock};
 use super::scan::{Found, Scan};
@@ -28,7 +29,7 @@ use crate::control::socket::{
     Applied, CaptureError, ChangeError, Drafted, FlowLogRefused, Service, TargetStatus, Turn, Unavailable,
     Waiting,
 };
-use crate::control::store::Version;
+use crate::control::store::{Store, Version};
 use crate::control::telling::EventCounts;
 use crate::datapath::messages::{self, FlowFilter};
 use crate::flow;
@@ -83,17 +84,17 @@ impl Service for Core {
                 what: change.map(|change| change.what).unwrap_or_default(),
             }
         };
-        let store = Arc::clone(&self.inner.borrow().store);
-        let read = tokio::task::spawn_blocking(move || lock(&store).history());
-        // A panic there is told by itself, and what could not be read is not there.
-        Box::pin(async move { read.await.unwrap_or_default().into_iter().map(entry).collect() })
+        Box::pin(async move {
+            // A panic there is told by itself, and what could not be read is not there.
+            let read = self.read(Store::history).await.unwrap_or_default();
+            read.into_iter().map(entry).collect()
+        })
     }
 
     fn earlier(&self, generation: u64) -> Waiting<'_, Result<Option<State>, Unavailable>> {
-        let store = Arc::clone(&self.inner.borrow().store);
-        let read = tokio::task::spawn_blocking(move || lock(&store).earlier(generation));
         Box::pin(async move {
-            let read = read.await.map_err(|error| Unavailable(error.to_string()))?;
+            let read = self.read(move |store| store.earlier(generation)).await;
+            let read = read.map_err(|error| Unavailable(error.to_string()))?;
             read.map_err(|error| Unavailable(error.to_string()))
         })
     }
@@ -204,6 +205,22 @@ impl Service for Core {
 impl Core {
     pub(super) fn uptime_ms(&self) -> u64 {
         milliseconds(self.life.since.0.elapsed())
+    }
+
+    /// What a thread of its own finds in the store. Until that has ended no other begins, also if nobody waits for it any
+    /// more: clients that ask and go while the disk hangs keep one thread waiting, not as many as there can be.
+    async fn read<T: Send + 'static>(
+        &self,
+        from: impl FnOnce(&Store) -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let turn = Arc::clone(&self.reading).lock_owned().await;
+        let store = Arc::clone(&self.inner.borrow().store);
+        tokio::task::spawn_blocking(move || {
+            let found = from(&lock(&store));
+            drop(turn);
+            found
+        })
+        .await
     }
 
     /// Has the workers look for flows, one such search at a time.

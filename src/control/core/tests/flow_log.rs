@@ -125,6 +125,28 @@ fn a_file_that_is_long_in_opening_is_waited_for_by_another_thread() {
     });
 }
 
+/// Else clients that come and go would use up the threads that may wait for a disk.
+#[test]
+fn who_asks_for_a_file_and_goes_leaves_the_turn_with_the_thread_that_opens_it() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        let folder = bench.folder.path().join("flow-logs");
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("flows.jsonl");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let core = Rc::clone(&bench.core);
+        let asked = tokio::task::spawn_local(async move { core.start_flow_log(&to_file()).await });
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        assert!(bench.core.opening_flow_log.try_lock().is_err(), "the next thread may begin");
+        let reader = std::thread::spawn(move || std::fs::File::open(path).unwrap());
+        drop(bench.core.opening_flow_log.lock().await);
+        assert_eq!(bench.core.flow_log().state, FlowLogState::Off);
+        drop(reader.join().unwrap());
+    });
+}
+
 #[tokio::test]
 async fn a_file_that_cannot_be_opened_is_told_with_the_reason() {
     let bench = Bench::start();

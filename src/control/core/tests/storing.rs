@@ -130,6 +130,35 @@ fn the_past_is_waited_for_by_who_asks_for_it_and_nobody_else() {
     });
 }
 
+/// Else clients that come and go would use up the threads that may wait for a disk.
+#[test]
+#[expect(clippy::await_holding_lock, reason = "that is the disk which hangs")]
+fn who_asks_for_the_past_and_goes_leaves_no_thread_more_at_a_disk_that_hangs() {
+    within_runtime(async || {
+        let bench = Bench::start();
+        make(&bench, delay("7")).await.unwrap().unwrap();
+        let store = Arc::clone(&bench.core.inner.borrow().store);
+        let disk = hung(&store);
+        let before = Arc::strong_count(&store);
+        for number in 0..20 {
+            let core = Rc::clone(&bench.core);
+            let asked = spawn_local(async move {
+                match number % 2 {
+                    0 => drop(core.history().await),
+                    _ => drop(core.earlier(1).await),
+                }
+            });
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            asked.abort();
+            assert!(asked.await.unwrap_err().is_cancelled());
+        }
+        // Each thread that reads has the store.
+        assert_eq!(Arc::strong_count(&store), before + 1);
+        drop(disk);
+        assert_eq!(bench.core.history().await.len(), 1);
+    });
+}
+
 #[test]
 fn a_change_that_cannot_be_stored_leaves_room_for_the_next() {
     within_runtime(async || {
