@@ -1,6 +1,6 @@
 //! A client that says exactly what it is told to, byte by byte.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ impl Client {
     }
 
     /// Sends what a server that reads has to take.
-    pub fn send_all(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+    pub fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
     }
 
     pub fn close(&self, how: Shutdown) {
