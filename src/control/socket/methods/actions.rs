@@ -107,7 +107,7 @@ pub(super) fn target_of(actions: &[Action]) -> Result<String, RpcError> {
                 .at(format!("{AT}.ForwardConfig.TargetGroups[0].Weight")));
         }
         Some(weight) if weight > MAX_WEIGHT => {
-            let message = format!("'Weight' value '{weight}' must be between '0-{MAX_WEIGHT}' inclusive");
+            let message = format!("'Weight' value '{weight}' must be between '1-{MAX_WEIGHT}' inclusive");
             return Err(RpcError::invalid_params(
                 format!("{AT}.ForwardConfig.TargetGroups[0].Weight"),
                 message,
