@@ -23,6 +23,12 @@ const FLOWS: u64 = 1024;
 /// Rounds that are measured: at 64 packets each, four times through the flows.
 const ROUNDS: usize = 64;
 
+/// What counting may take of a way, as a part of its instructions.
+pub const COUNTING: f64 = 0.03;
+
+/// And of the first packets of flows: their target's flows are counted as well, in three counters.
+pub const COUNTING_FIRST: f64 = 0.04;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -53,6 +59,11 @@ impl Way {
     /// empty.
     pub fn is_judged(&self) -> bool {
         self.burst == BURST
+    }
+
+    /// What counting may take of it, as a part of its instructions.
+    pub fn counting(&self) -> f64 {
+        if self.kind == Kind::First { COUNTING_FIRST } else { COUNTING }
     }
 }
 
