@@ -115,7 +115,8 @@ fn agree(lab: &Lab, prometheus: &Prometheus, top: &Tmux, expected: &Expected) ->
         let what = trouble["What"].as_str().expect("a sentence");
         assert!(status.contains(&format!("critical: {what}. [target-unhealthy]")), "{what}: {status}");
         let figures = trouble["Figures"].as_str().expect("figures");
-        assert!(figures.ends_with(&format!(", {flows} flows reset in the last minute")), "{figures}");
+        let reset = format!(", {} reset in the last minute", crate::lab::flows(*flows));
+        assert!(figures.ends_with(&reset), "{figures}");
         assert!(status.contains(figures), "{figures}: {status}");
     }
 

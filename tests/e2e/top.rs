@@ -99,7 +99,8 @@ fn what_happens_when_an_appliance_dies_under_load_is_read_from_the_screen() {
     });
     assert!(resets > 0);
     let screen = tmux.wait_until("the resets", |screen| {
-        unbroken(screen).contains(&format!("{} flows reset in the last minute", dying.len()))
+        unbroken(screen)
+            .contains(&format!("{} reset in the last minute", crate::lab::flows(dying.len() as u64)))
             && screen.contains("TCP resets sent (unhealthy)")
     });
     println!("{screen}");

@@ -74,7 +74,8 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     def agree():
         dead, resets = counted()
         shown = row() == [dead["Traffic"]["ResetFlows"], resets] and in_the_timeline() == resets
-        last_minute = f"{dead['ResetFlowsLastMinute']} flows reset in the last minute" in text(live, "#problems")
+        reset = dead["ResetFlowsLastMinute"]
+        last_minute = f"{reset} flow{'' if reset == 1 else 's'} reset in the last minute" in text(live, "#problems")
         in_the_record = f"{resets} resets sent." in text(live, "#failovers .sums")
         return (dead, resets) if shown and last_minute and in_the_record else None
 
@@ -84,7 +85,8 @@ def test_a_dead_appliance_its_resets_and_its_timeline_are_shown_within_two_secon
     assert live.execute_script("return document.querySelectorAll('#lanes .part.unhealthy').length") == 1
     record = lab.flowgate("report", "--last")["Failovers"][0]
     until("the record", lambda: f"Failover {record['Id']}: firewalls/{address} was unhealthy" in text(live, "#failovers"))
-    assert f"Of {record['Flows']['AtDecision']} flows" in text(live, "#failovers .sums")
+    flows = record["Flows"]["AtDecision"]
+    assert f"Of {flows} flow{'' if flows == 1 else 's'}" in text(live, "#failovers .sums")
     took = record["DurationsMicroseconds"]["FirstFailureToDecision"]
     assert f"First failed check to decision{took // 1000}.{took % 1000 // 100} ms" in texts(live, "#failovers dl div")
     picture(live, "failover")

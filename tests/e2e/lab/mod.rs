@@ -306,6 +306,11 @@ pub fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
+/// So many flows in words.
+pub fn flows(number: u64) -> String {
+    if number == 1 { "1 flow".to_owned() } else { format!("{number} flows") }
+}
+
 /// Looks again and again until there is an answer; gives up with a sentence that says what it
 /// waited for.
 pub fn wait_for<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
