@@ -102,10 +102,13 @@ class Appliance:
     def live(self):
         self.listener = socket.create_server((self.address, CHECK_PORT))
         self.listener.settimeout(0.1)
-        threading.Thread(target=self._serve, args=(self.listener,), daemon=True).start()
+        self.server = threading.Thread(target=self._serve, args=(self.listener,), daemon=True)
+        self.server.start()
 
     def die(self):
+        """The port is free afterwards: whoever still waits at a socket that is closed keeps it open."""
         self.listener.close()
+        self.server.join()
 
     @staticmethod
     def _serve(listener):
