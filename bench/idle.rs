@@ -4,13 +4,9 @@
 //! on it. When the worker takes the packet it notes how old it is: that is what its sleep adds. Its CPU time
 //! is the kernel's account of its thread. Nothing else is measured; the packet is dropped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::host::HostPort;
-use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig};
 use flowgate::id::WorkerId;
@@ -68,19 +64,12 @@ fn play(idle: Idle, every: Option<Duration>) -> (f64, Vec<Duration>) {
     let (ages, mut seen) = rtrb::RingBuffer::new(1 << 16);
     let (_control, inbox) = rtrb::RingBuffer::new(8);
     let (events, _events) = rtrb::RingBuffer::new(8);
-    let mut worker = Worker::new(WorkerParts {
-        id: WorkerId(0),
-        workers: 1,
-        ports: vec![Port { arriving, ages }],
-        table: table.expect("a table"),
-        choice_seed: seed.clone(),
-        link_seed: seed,
-        handoff: Handoff::mesh(1).remove(0),
-        host: HostPort::none(),
-        inbox,
-        events,
-        counters: Arc::new(WorkerCounters::default()),
-    });
+    let mut worker = Worker::new(WorkerParts::alone(
+        vec![Port { arriving, ages }],
+        table.expect("a table"),
+        seed,
+        (inbox, events),
+    ));
     let stop = AtomicBool::new(false);
     let share = std::thread::scope(|scope| {
         let worker = scope.spawn(|| {

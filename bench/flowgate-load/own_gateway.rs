@@ -12,9 +12,7 @@ use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::forwarding::{
     Condition, Endpoint, EndpointKind, Forwarding, Gateway, Policy, PortRole, Target, Underlay, UnknownFlow,
 };
-use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
-use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Idle, Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
 use flowgate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
@@ -78,17 +76,8 @@ impl OwnGateway<'_> {
             seed: HashSeed::from_os()?,
         };
         let mut worker = Worker::new(WorkerParts {
-            id: WorkerId(0),
-            workers: 1,
-            ports: self.ports,
-            table: Table::new(config)?,
-            choice_seed: seed.clone(),
-            link_seed: seed,
-            handoff: Handoff::mesh(1).remove(0),
-            host: HostPort::none(),
-            inbox,
-            events: told,
             counters: Arc::clone(&counters),
+            ..WorkerParts::alone(self.ports, Table::new(config)?, seed, (inbox, told))
         });
         let stop = Arc::new(AtomicBool::new(false));
         let idle = self.sleep.map_or(Idle::Poll, Idle::Sleep);

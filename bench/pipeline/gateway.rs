@@ -7,10 +7,7 @@ use std::time::{Duration, Instant};
 
 use flowgate::datapath::capture::filter::Filter;
 use flowgate::datapath::capture::{Bounds, Capture, Captured, RING};
-use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
-use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig};
 use flowgate::id::WorkerId;
@@ -98,19 +95,12 @@ impl Gateway {
             arriving: std::collections::VecDeque::with_capacity(BATCH),
             sent: Vec::with_capacity(BATCH),
         };
-        let worker = Worker::new(WorkerParts {
-            id: WorkerId(0),
-            workers: 1,
-            ports: (0..3).map(|_| port()).collect(),
-            table: Table::new(config).expect("a table"),
-            choice_seed: seed.clone(),
-            link_seed: seed,
-            handoff: Handoff::mesh(1).remove(0),
-            host: HostPort::none(),
-            inbox,
-            events: told,
-            counters: Arc::new(WorkerCounters::default()),
-        });
+        let worker = Worker::new(WorkerParts::alone(
+            (0..3).map(|_| port()).collect(),
+            Table::new(config).expect("a table"),
+            seed,
+            (inbox, told),
+        ));
         Gateway {
             worker,
             clock: Clock::start(),

@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::balance::{Builder, TargetMap};
-use flowgate::datapath::counters::WorkerCounters;
 use flowgate::datapath::forwarding::{
     Condition, Endpoint, EndpointKind, Forwarding, Gateway as LoadBalancer, Policy, PortRole, Target,
     Underlay,
 };
-use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
-use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig, Timers};
 use flowgate::id::{EndpointId, GatewayId, PortId, TargetId, WorkerId};
@@ -89,19 +86,12 @@ impl Gateway {
         let (control, inbox) = rtrb::RingBuffer::new(1024);
         let (told, events) = rtrb::RingBuffer::new(8192);
         let port = || RingPort { arriving: VecDeque::with_capacity(BURST), sent: Vec::with_capacity(BURST) };
-        let worker = Worker::new(WorkerParts {
-            id: WorkerId(0),
-            workers: 1,
-            ports: (0..3).map(|_| port()).collect(),
-            table: Table::new(config).expect("a table"),
-            choice_seed: seed.clone(),
-            link_seed: seed,
-            handoff: Handoff::mesh(1).remove(0),
-            host: HostPort::none(),
-            inbox,
-            events: told,
-            counters: Arc::new(WorkerCounters::default()),
-        });
+        let worker = Worker::new(WorkerParts::alone(
+            (0..3).map(|_| port()).collect(),
+            Table::new(config).expect("a table"),
+            seed,
+            (inbox, told),
+        ));
         let mut gateway = Gateway {
             worker,
             clock: Clock::start(),

@@ -94,6 +94,30 @@ pub struct WorkerParts<Q: PortQueue> {
     pub counters: Arc<WorkerCounters>,
 }
 
+impl<Q: PortQueue> WorkerParts<Q> {
+    /// The only worker there is, without a host's network stack: one of a test, or of a measurement.
+    pub fn alone(
+        ports: Vec<Q>,
+        table: Table,
+        seed: HashSeed,
+        (inbox, events): (Consumer<ToWorker>, Producer<FromWorker>),
+    ) -> Self {
+        WorkerParts {
+            id: WorkerId(0),
+            workers: 1,
+            ports,
+            table,
+            choice_seed: seed.clone(),
+            link_seed: seed,
+            handoff: Handoff::mesh(1).remove(0),
+            host: HostPort::none(),
+            inbox,
+            events,
+            counters: Arc::default(),
+        }
+    }
+}
+
 /// One worker.
 pub struct Worker<Q: PortQueue> {
     pipeline: Pipeline<Q::Buf>,

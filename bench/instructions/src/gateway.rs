@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use flowgate::datapath::counters::WorkerCounters;
-use flowgate::datapath::host::HostPort;
 use flowgate::datapath::messages::{FromWorker, ToWorker};
-use flowgate::datapath::outbound::Handoff;
 use flowgate::datapath::worker::{Worker, WorkerParts};
 use flowgate::flow::{HashSeed, Pages, Table, TableConfig};
 use flowgate::id::WorkerId;
@@ -120,19 +117,12 @@ impl Gateway {
         let (told, events) = rtrb::RingBuffer::new(4096);
         let by = Arc::new(forwarding(&seed, 1, way.targets));
         control.push(ToWorker::Forwarding(by)).expect("room");
-        let mut worker = Worker::new(WorkerParts {
-            id: WorkerId(0),
-            workers: 1,
-            ports: (0..3).map(|_| Port::default()).collect(),
-            table: Table::new(config).expect("a table"),
-            choice_seed: seed.clone(),
-            link_seed: seed,
-            handoff: Handoff::mesh(1).remove(0),
-            host: HostPort::none(),
-            inbox,
-            events: told,
-            counters: Arc::new(WorkerCounters::default()),
-        });
+        let mut worker = Worker::new(WorkerParts::alone(
+            (0..3).map(|_| Port::default()).collect(),
+            Table::new(config).expect("a table"),
+            seed,
+            (inbox, told),
+        ));
         if !way.fast {
             worker.without_fast_path();
         }

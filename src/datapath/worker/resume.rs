@@ -40,11 +40,8 @@ impl<Q: PortQueue> Worker<Q> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
-    use crate::datapath::host::HostPort;
-    use crate::datapath::outbound::Handoff;
     use crate::datapath::worker::WorkerParts;
     use crate::flow::{FilePages, InFile, Keep, Pages, Table, TableConfig};
     use crate::id::WorkerId;
@@ -53,19 +50,12 @@ mod tests {
 
     fn worker(table: Table) -> Worker<MemoryPort> {
         let seed = HashSeed::from_secret(b"a secret for the tests");
-        Worker::new(WorkerParts {
-            id: WorkerId(0),
-            workers: 1,
-            ports: Vec::new(),
+        Worker::new(WorkerParts::alone(
+            Vec::new(),
             table,
-            choice_seed: seed.clone(),
-            link_seed: seed,
-            handoff: Handoff::mesh(1).remove(0),
-            host: HostPort::none(),
-            inbox: rtrb::RingBuffer::new(1).1,
-            events: rtrb::RingBuffer::new(1).0,
-            counters: Arc::default(),
-        })
+            seed,
+            (rtrb::RingBuffer::new(1).1, rtrb::RingBuffer::new(1).0),
+        ))
     }
 
     // F-9
