@@ -90,8 +90,7 @@ impl Core {
                 let own = options.clone();
                 // The thread has the turn: it may be there yet when whoever asked is gone.
                 let opened = tokio::task::spawn_blocking(move || (flow_log::open(&own), turn)).await;
-                let (opened, turn) = opened.map_err(|error| FlowLogRefused::NotOpened(error.to_string()))?;
-                (opened, turn)
+                opened.map_err(|error| FlowLogRefused::NotOpened(error.to_string()))?
             }
             // A thread that waits for the disk may make no socket; and nobody waits for a socket of UDP.
             Destination::Ipfix { .. } => (flow_log::open(&options), turn),
