@@ -257,6 +257,13 @@ mod tests {
         }
         let six = sample::ipv6([1; 16], [2; 16], 17, &sample::udp((1, 2), &[0; 48]));
         assert!(allowance.take(&Packet::parse(&six).unwrap(), Millis(7)));
+        // And the bytes that another packet has paid.
+        let short = sized(true, 48);
+        assert!(!allowance.take(&short, Millis(7)));
+        for _ in 0..3 {
+            assert!(allowance.take(&short, Millis(7)));
+            allowance.give_back(&short);
+        }
     }
 
     /// A packet of so many bytes.

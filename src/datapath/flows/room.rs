@@ -188,3 +188,66 @@ impl Flows {
         self.links.intern(port, header)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datapath::links::LinkTable;
+    use crate::flow::{FlowFlags, HashSeed, NewEntry, Pages, Table, TableConfig};
+    use crate::id::{EndpointId, TargetId, WorkerId};
+
+    const FLOWS: u32 = 64;
+
+    fn key(n: u16) -> FlowKey {
+        FlowKey::new(EndpointId(0), 4, 6, 0xc000_0201, 0xc633_6401, n, 443).0
+    }
+
+    /// A table full of established flows, the first of which was never answered.
+    fn full() -> Flows {
+        let seed = HashSeed::from_secret(b"a secret for the tests");
+        let config = TableConfig {
+            capacity: FLOWS,
+            worker: WorkerId(0),
+            workers: 1,
+            pages: Pages::Small,
+            seed: seed.clone(),
+        };
+        let mut flows = Flows::new(Table::new(config).unwrap(), LinkTable::new(8, seed));
+        let headers = [0, 1].map(|port| flows.links.intern(PortId(port), &[2; 14]).expect("there is room"));
+        for n in 0..FLOWS {
+            let key = key(n.try_into().unwrap());
+            let new = NewEntry {
+                state: FlowState::Established,
+                flags: FlowFlags::empty(),
+                target: TargetId(0),
+                target_generation: 0,
+                link: if n == 0 { [headers[0], LinkId::NONE] } else { headers },
+                now: Millis(1_000),
+            };
+            flows.table.insert(flows.table.hash(&key), &key, new).unwrap();
+        }
+        flows
+    }
+
+    // F-12
+    #[test]
+    fn once_round_the_table_in_vain_no_entry_is_looked_at_until_one_may_go() {
+        let (mut flows, counters) = (full(), WorkerCounters::default());
+        let stranger = key(1_000);
+        let hash = flows.table.hash(&stranger);
+        let mut turned_away = |at| flows.seat(hash, &stranger, Millis(at), &counters).is_err();
+        let steps = FLOWS / UNANSWERED_STEPS;
+        assert!((0..steps).all(|_| turned_away(2_000)));
+        assert!((0..3).all(|_| turned_away(30_999)), "half a minute is not over");
+        let rested = flows.unanswered;
+        assert_eq!((rested.from, rested.seen, rested.rests_until), (0, 0, Some(Millis(31_000))));
+        // Now it may go, and goes, by the walk that is begun again.
+        let seats = (0..steps).filter(|_| flows.seat(hash, &stranger, Millis(31_000), &counters).is_ok());
+        assert!(seats.count() > 0);
+        assert_eq!(
+            flows.table.find(flows.table.hash(&key(0)), &key(0)),
+            None,
+            "the one that was never answered"
+        );
+    }
+}
