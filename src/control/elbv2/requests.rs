@@ -11,12 +11,13 @@ use hyper::{Request, Response, StatusCode};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Map, Value};
 
-use super::credentials::{Key, Keys};
+use super::credentials::Keys;
 use super::fault::Fault;
 use super::http::{self, Asked, Strangers};
 use super::once::Once;
 use super::reloaded::Reloaded;
-use super::{actions, query, signature, xml};
+use super::signature::{self, Signed};
+use super::{actions, query, xml};
 use crate::control::socket::{Call, Dispatcher, Peer, Role, Service, Session, Subscribers};
 
 /// The user of a peer that comes by TCP: the number that no user can have.
@@ -102,12 +103,12 @@ impl Requests {
     ) -> Result<Map<String, Value>, Fault> {
         let strangers = if self.keys.is_some() { Strangers::None } else { Strangers::LocalPrograms };
         let Asked { headers, body } = http::take(request, strangers, self.patience).await?;
-        let mut role = Role::Admin;
+        let (mut role, mut signed) = (Role::Admin, None);
         if let Some(keys) = &self.keys {
             let keys = keys.present();
-            let Key { profile, role: theirs, .. } = signature::verify(&keys, &headers, &body, unix_now())?;
-            role = *theirs;
-            known.who = Some(profile.clone());
+            let Signed { key, signature } = signature::verify(&keys, &headers, &body, unix_now())?;
+            (role, signed) = (key.role, Some(signature));
+            known.who = Some(key.profile.clone());
         }
         let form = query::parse(&body)?;
         known.action = actions::named(&form);
@@ -116,11 +117,7 @@ impl Requests {
         let who = known.who.as_deref().map_or("elbv2".to_owned(), |who| format!("elbv2, as {who}"));
         let is_change = !action.starts_with("Describe");
         // A role that may not change anything fills no memory with what it asks for.
-        if is_change
-            && role == Role::Admin
-            && self.keys.is_some()
-            && let Some(signature) = signature::of(&headers)
-        {
+        if let Some(signature) = signed.filter(|_| is_change && role == Role::Admin) {
             self.once.admit(signature, &headers, Instant::now())?;
         }
         let peer = Peer { uid: NOBODY, pid: None, role };

@@ -22,11 +22,20 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const SERVICE: &str = "elasticloadbalancing";
 const TERMINATOR: &str = "aws4_request";
 
+/// Who has signed a request, and the signature.
+#[derive(Debug)]
+pub struct Signed<'k> {
+    /// Whose request it is.
+    pub key: &'k Key,
+    /// HMAC-SHA256 of what was signed.
+    pub signature: [u8; 32],
+}
+
 /// Whose request it is: `POST /` with these headers and this body, at `now` in seconds since 1970.
 ///
 /// # Errors
 /// If it is nobody's.
-pub fn verify<'k>(keys: &'k Keys, headers: &HeaderMap, body: &[u8], now: i64) -> Result<&'k Key, Fault> {
+pub fn verify<'k>(keys: &'k Keys, headers: &HeaderMap, body: &[u8], now: i64) -> Result<Signed<'k>, Fault> {
     let Some(authorization) = headers.get(AUTHORIZATION) else {
         return Err(forbidden("MissingAuthenticationToken", "Request is missing Authentication Token"));
     };
@@ -54,13 +63,7 @@ pub fn verify<'k>(keys: &'k Keys, headers: &HeaderMap, body: &[u8], now: i64) ->
     // Compared in a time that does not depend on the bytes.
     hmac::verify(&signing_key(&key.secret, &claim), to_sign.as_bytes(), &claim.signature)
         .map_err(|_| mismatch())?;
-    Ok(key)
-}
-
-/// The signature in a request that was verified.
-pub fn of(headers: &HeaderMap) -> Option<[u8; 32]> {
-    let authorization = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    Claim::read(authorization).ok()?.signature.try_into().ok()
+    Ok(Signed { key, signature: claim.signature })
 }
 
 /// What an `Authorization` header says.
@@ -71,7 +74,7 @@ struct Claim<'a> {
     service: &'a str,
     terminator: &'a str,
     signed_headers: &'a str,
-    signature: Vec<u8>,
+    signature: [u8; 32],
 }
 
 impl<'a> Claim<'a> {
@@ -228,7 +231,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// 64 hexadecimal digits in lower case, as 32 bytes.
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn unhex(text: &str) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -237,7 +240,11 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     if text.len() != 64 {
         return None;
     }
-    text.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
 }
 
 fn forbidden(code: &str, message: &str) -> Fault {

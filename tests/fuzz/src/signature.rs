@@ -37,8 +37,8 @@ fn claimed(keys: &Keys, authorization: &[u8]) {
     let mut headers = plain();
     headers.insert("authorization", authorization.clone());
     match verify_signature(keys, &headers, BODY, NOW) {
-        Ok(key) => {
-            assert_eq!(key.profile, "one");
+        Ok(signed) => {
+            assert_eq!(signed.key.profile, "one");
             assert!(authorization.to_str().unwrap().contains(SIGNATURE));
         }
         Err(refusal) => {

@@ -34,7 +34,7 @@ fn headers(authorization: &str) -> HeaderMap {
 
 fn verdict(headers: &HeaderMap, body: &[u8], now: i64) -> Result<String, String> {
     match verify(&keys(), headers, body, now) {
-        Ok(key) => Ok(key.profile.clone()),
+        Ok(signed) => Ok(signed.key.profile.clone()),
         Err(fault) => {
             let status = if fault.code == "IncompleteSignature" { 400 } else { 403 };
             assert_eq!(fault.status, status);
