@@ -2,7 +2,7 @@
 //!
 //! A packet is added up by one addition, to a word that no other thread reads, with the packets in its upper bits and the
 //! bytes in the others; a thousand targets' words lie in a first-level cache, where their counters do not. It is added up
-//! when it is made ready, where target and length are at hand, and taken off again if its port does not take it. The words are
+//! when it is queued for its port, and taken off again if that does not take it. The words are
 //! [posted](Unposted::post) to the counters target by target, a bounded number at a time: at once after a round
 //! that left room for more, every [`ROUNDS`] rounds under full load. So of few targets all is counted within
 //! tens of microseconds, and of as many as there can be within some 20 milliseconds.
